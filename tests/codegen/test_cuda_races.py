@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from lazyt.codegen.cuda import groups
+from lazyt.codegen.cuda import threads
 from lazyt.codegen.cuda.target import device_helpers, print_kernel_cuda, program_text
 from lazyt.errors import InternalError
 from lazyt.ir.dtypes import float32
@@ -118,7 +118,7 @@ def short_loop_writes_over() -> Kernel:
 @pytest.mark.parametrize("careful", [True, False])
 def test_warps_that_read_what_another_wrote(monkeypatch: pytest.MonkeyPatch, careful: bool) -> None:
     if not careful:
-        monkeypatch.setattr(groups, "_writes_over", lambda phase: False)
+        monkeypatch.setattr(threads, "_writes_over", lambda phase: False)
     made = print_kernel_cuda(short_loop_writes_over())
     (shape,) = made.launches
     source = device_helpers("emulator") + program_text([made])

@@ -231,7 +231,7 @@ def beside_torch(first: str) -> str:
 
 LOST = """
 import lazyt as lt
-from lazyt.codegen.cuda import device_helpers
+from lazyt.codegen.cuda.target import device_helpers
 from lazyt.ir.program import Grid
 from lazyt.runtime.cuda.device import device_at
 driver = device_at("cuda:0").driver

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lazyt.codegen.cuda.groups import MOST_WARPS
-from lazyt.codegen.cuda.threads import always_loaded
+from lazyt.codegen.cuda.threads import MOST_WARPS, always_loaded
 from lazyt.codegen.plan.in_place import mapped
 from lazyt.ir.index import Axis, Linear, Load, Var, axes_of, sub_expressions
 from lazyt.ir.kernel import BLOCK, LANES, Buffer, Keep, Phase, Stage, Statement

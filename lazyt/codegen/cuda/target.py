@@ -19,9 +19,14 @@ from lazyt.codegen.c.family import Expressions, c_type
 from lazyt.codegen.c.routines import order_constants, unsigned
 from lazyt.codegen.c.safe_names import with_safe_names
 from lazyt.codegen.cuda.contraction import ContractPrinter
-from lazyt.codegen.cuda.folds import GroupPhase
 from lazyt.codegen.cuda.register_rows import keep_loads
-from lazyt.codegen.cuda.threads import MOST_SHARED_BYTES, ThreadPhase, is_ordered, over_tiles
+from lazyt.codegen.cuda.threads import (
+    MOST_SHARED_BYTES,
+    GroupPhase,
+    ThreadPhase,
+    is_ordered,
+    over_tiles,
+)
 from lazyt.codegen.plan.printed import PrintedKernel
 from lazyt.codegen.prelude import sections_for
 from lazyt.errors import InternalError
