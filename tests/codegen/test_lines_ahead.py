@@ -151,6 +151,6 @@ def test_results_are_the_same(shape: tuple[int, ...], monkeypatch: Any) -> None:
     monkeypatch.setattr(devices, "traits", lambda: PLAIN)
     monkeypatch.setattr(config, "disk_cache", False)
     asking = [f(x).numpy().tobytes() for f in functions]
-    monkeypatch.setattr(steps, "lines_ahead", lambda *_: {})
+    monkeypatch.setattr(steps, "prefetches_of", lambda *_: {})
     planning.clear()
     assert [f(x).numpy().tobytes() for f in functions] == asking

@@ -49,7 +49,7 @@ def test_short_rows_fold_to_the_same_bits(
         got = _folds(x)
     with monkeypatch.context() as patched:
         patched.setattr("lazyt.codegen.c.steps.lay_across", lambda phase, expressions: phase)
-        patched.setattr("lazyt.codegen.c.steps.turns_of", lambda *given: [])
+        patched.setattr("lazyt.codegen.c.steps.transposes_of", lambda *given: [])
         patched.setattr("lazyt.codegen.c.steps.split_positions", lambda phase, whole: phase)
         patched.setattr(config, "disk_cache", False)
         planning.clear()

@@ -11,7 +11,7 @@ import pytest
 import lazyt as lt
 from lazyt import Tensor, ops
 from lazyt.codegen.c import target
-from lazyt.codegen.c.streaming_stores import past_caches, wait_on_stack
+from lazyt.codegen.c.streaming_stores import past_caches, stage_on_stack
 from lazyt.codegen.c.target import print_kernel_c
 from lazyt.compiler import compile_graph
 from lazyt.config import config
@@ -108,10 +108,10 @@ def test_results_are_the_same(shape: tuple[int, ...], monkeypatch: Any) -> None:
         return found
 
     def wait_always(kernel: Any, first: int, third: int) -> Any:
-        return wait_on_stack(kernel, first, -1)
+        return stage_on_stack(kernel, first, -1)
 
     monkeypatch.setattr(target, "past_caches", always)
-    monkeypatch.setattr(target, "wait_on_stack", wait_always)
+    monkeypatch.setattr(target, "stage_on_stack", wait_always)
     assert run() == before
     assert sum(seen) >= 8
 

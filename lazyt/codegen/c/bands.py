@@ -110,37 +110,23 @@ def ends_of_sums(phase: ContractPhase, buffers: Mapping[str, Buffer]) -> dict[st
     return {name: starts[0] for name, place in places.items() if place == row}
 
 
-class BandPhase(CpuPhase):
-    """A phase of a band. ``ends`` says where rows of scratch end with one value, and learns it."""
+class RowEnds:
+    """What the ends of a phase's rows need, where they hold one value.
+
+    ``ends`` says where rows of scratch end so, and learns it of what the phase stores.
+    """
 
     def __init__(
-        self,
-        phase: Phase,
-        expressions: Expressions,
-        number: int,
-        second: int,
-        bands: Bands,
+        self, phase: Phase, expressions: Expressions, number: int, bands: Bands,
         ends: dict[str, Start],
-    ) -> None:
-        super().__init__(phase, expressions, number, False, second)
+    ) -> None:  # fmt: skip
+        self.phase, self.e, self.number = phase, expressions, number
         self.bands, self.ends = bands, ends
         bodies = [s for stage in phase.stages for s in stage.body]
-        self.kept = {s.name for s in bodies if isinstance(s, Keep)}
+        self.retained = {s.name for s in bodies if isinstance(s, Keep)}
         self.named = 0
 
-    def _reduction(self, stage: Stage, axis: Axis) -> Trees:
-        before = self._end(stage, axis)
-        out = super()._reduction(stage, axis)
-        self.e.ends.clear()
-        return [*before, *out]
-
-    def _plain(self, stage: Stage, axis: Axis) -> Trees:
-        before = self._end(stage, axis)
-        out = super()._plain(stage, axis)
-        self.e.ends.clear()
-        return [*before, *out]
-
-    def _end(self, stage: Stage, axis: Axis) -> Trees:
+    def before_loop(self, stage: Stage, axis: Axis) -> Trees:
         """Statements that do what the end of the row needs, and say where the loop stops."""
         start = self._start(stage, axis)
         if start is None:
@@ -197,7 +183,7 @@ class BandPhase(CpuPhase):
         done: Trees = [ct.assign(ct.name(flat), ct.integer(1))]
         if fill:
             loop = ct.loop(axis.name, ct.name(near), ct.integer(axis.extent), fill)
-            done += self._simd(loop)
+            done += [ct.pragma("omp simd"), loop]
         if not tests:
             return [*out, *done]
         test = tests[0]
@@ -223,7 +209,7 @@ class BandPhase(CpuPhase):
         """Where ends begin of all that a value reads along the axis; None where some have none."""
         found = set[Start]()
         for item in sub_expressions(value):
-            if isinstance(item, Var) and item.name in self.kept:
+            if isinstance(item, Var) and item.name in self.retained:
                 return None
             if isinstance(item, Load) and _varies(item.index, axis):
                 start = self.ends.get(item.buffer)
@@ -519,6 +505,9 @@ class _Writer:
             self.ends |= ends_of_sums(phase, self.e.buffers)
             return
         assert isinstance(phase, Phase)
-        printer = BandPhase(phase, self.e, number, self.caches[1], self.bands, self.ends)
+        row_ends = RowEnds(phase, self.e, number, self.bands, self.ends)
+        printer = CpuPhase(
+            phase, self.e, number, False, self.caches[1], row_ends=row_ends.before_loop
+        )
         for tree in printer.part("g_first", "g_last"):
             self.out.add(*ct.text(tree).splitlines())

@@ -47,7 +47,7 @@ class PhasePrinter:
         any_size: another extent may change numbers of the text only, not its form.
     """
 
-    abreast = False  #: a tile is some rows, each with lanes of its own
+    jammed = False  #: a tile is some rows, each with lanes of its own
     integer, array = "lz_i64", staticmethod(ct.declare_aligned)
 
     def __init__(
@@ -316,7 +316,7 @@ class PhasePrinter:
         """The elements of a part of one block."""
         out: Trees = [ct.declare("lz_i64", "end", high, const=True)]
         rest = ct.binary("-", ct.name("end"), ct.name("k"))
-        if self.vector and not self.abreast:
+        if self.vector and not self.jammed:
             count = ct.minimum(rest, ct.integer(LANES)) if ragged else ct.integer(LANES)
             lanes = self._each_lane(stage, axis, count)
             return [*out, ct.loop("k", low, ct.name("end"), [lanes], step=LANES)]

@@ -9,7 +9,7 @@ is so on Intel's processors: Zen's fetch streams by themselves, and only rows as
 
 A phase with several loops over each row waits for memory in the first and for arithmetic in the
 others. There one of the others asks for the next row instead: memory works all the time. Where rows
-are only folded, Zen's processors get several at once (`c_abreast.py`).
+are only folded, Zen's processors get several at once (``JamPhase``).
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from lazyt.codegen.c import tree as ct
-from lazyt.codegen.c.columns import AbreastPhase, folded_rows
 from lazyt.codegen.c.family import Expressions
-from lazyt.codegen.c.loops import Trees
+from lazyt.codegen.c.tiles import folded_rows
 from lazyt.codegen.lower.emitter import indices_of
 from lazyt.ir.index import (
     Axis,
@@ -35,12 +33,9 @@ from lazyt.ir.index import (
     sub_expressions,
     variable,
 )
-from lazyt.ir.kernel import LANES, Phase, Scan, Stage, Store
+from lazyt.ir.kernel import Phase, Scan, Stage, Store
 from lazyt.ir.scalar import Call
 
-#: Bytes of a line of the cache, and how many of them a loop that asks takes at a time: a processor
-#: waits for a dozen at once, and asking for 16 of each array lost half of what was gained.
-LINE, GROUP = 64, 4
 #: How far ahead a loop asks, in bytes; less was as good, 4 KiB a little slower.
 DISTANCE = 2048
 #: Bytes of a kernel's arrays from which they count as being in memory.
@@ -53,82 +48,16 @@ LEAST_ROW, LEAST_COST = 2048, 8.0
 LEAST_FOLDED = 1024
 
 
-class Ask(NamedTuple):
+class Prefetch(NamedTuple):
     """Elements of a buffer for which a loop asks at the step at which they have ``place``."""
 
     buffer: str
     place: Linear
 
 
-class AheadPhase(AbreastPhase):
-    """A phase whose loops may ask for lines.
-
-    Attributes:
-        asks: for what a stage asks, by the stage.
-    """
-
-    def __init__(
-        self, phase: Phase, expressions: Expressions, number: int, any_size: bool = False
-    ) -> None:
-        super().__init__(phase, expressions, number, any_size)
-        self.asks: dict[int, list[Ask]] = {}
-        self._asking: tuple[Stage, Axis] | None = None
-
-    def _straight(self, stage: Stage) -> Trees:
-        self._asking = (stage, self.phase.grid[-1]) if self.vector else None
-        out = super()._straight(stage)
-        self._asking = None
-        return out
-
-    def _plain(self, stage: Stage, axis: Axis) -> Trees:
-        self._asking = None if self.vector else (stage, axis)
-        out = super()._plain(stage, axis)
-        self._asking = None
-        return out
-
-    def _points(self, name: str, count: ct.Node, body: Trees, simd: bool) -> Trees:
-        """Points by groups, which ask for some lines each."""
-        asks = self.asks.get(id(self._asking[0]), []) if self._asking is not None else []
-        if not asks or not simd:
-            return super()._points(name, count, body, simd)
-        assert self._asking is not None
-        most = max(self.e.buffers[ask.buffer].dtype.itemsize for ask in asks)
-        size, whole, rest = GROUP * LINE // most, count, Trees()
-        group, known = ct.name("g"), ct.fixed(count)
-        points: ct.Node = ct.integer(size)
-        if self.any_size:
-            points = ct.minimum(ct.binary("-", count, group), points)
-        elif known is None or known % size:
-            whole = ct.binary("-", count, ct.integer(size - 1))
-            begin = ct.binary("*", ct.binary("/", count, points), points)
-            rest = self._simd(ct.loop(name, begin, count, body, kind=self.integer))
-        here = ct.declare(self.integer, name, ct.binary("+", group, ct.name("v")), const=True)
-        steps = self._simd(ct.loop("v", ct.integer(0), points, [here, *body]))
-        asked = self._ask_all(*self._asking, "g", size)
-        return [ct.loop("g", ct.integer(0), whole, [*asked, *steps], step=size), *rest]
-
-    def _all_lanes(self, stage: Stage, axis: Axis) -> Trees:
-        return [*self._ask_all(stage, axis, "k", LANES), *super()._all_lanes(stage, axis)]
-
-    def _ask_all(self, stage: Stage, axis: Axis, step: str, count: int) -> Trees:
-        """Asks for the lines of ``count`` elements of all that a stage asks for."""
-        out: Trees = []
-        light = cost_of(stage) < LEAST_COST and any(isinstance(s, Store) for s in stage.body)
-        by_rows = not self.vector and "streams" in self.e.traits.fetches
-        function = "lz_ahead_second" if by_rows and light else "lz_ahead"
-        begin = variable(Axis(step, axis.extent))
-        if self.vector and self.first is not None:
-            begin = begin + variable(Axis("low", axis.extent))
-        for ask in self.asks.get(id(stage), ()):
-            buffer = self.e.buffers[ask.buffer]
-            for offset in range(0, count, max(LINE // buffer.dtype.itemsize, 1)):
-                place = replace_axes(ask.place, {axis: begin + constant(offset)})
-                at = ct.binary("+", ct.name(ask.buffer), self.e.place(buffer, place))
-                out.append(self.e.prelude(function, at))
-        return out
-
-
-def lines_ahead(phase: Phase, e: Expressions, second: int, any_size: bool) -> dict[int, list[Ask]]:
+def prefetches_of(
+    phase: Phase, e: Expressions, second: int, any_size: bool
+) -> dict[int, list[Prefetch]]:
     """For what the stages of a phase ask; ``second`` is the size of the second-level cache, which
     must hold what is asked for, and does not hold everything. A kernel for ``any_size`` asks for
     points as if there were many: a few take as long. Its rows do not ask, whose text would depend
@@ -141,7 +70,7 @@ def lines_ahead(phase: Phase, e: Expressions, second: int, any_size: bool) -> di
         return _along_rows(phase, e, second, far)
     if "streams" in e.traits.fetches:
         return {}
-    found: dict[int, list[Ask]] = {}
+    found: dict[int, list[Prefetch]] = {}
     seen: set[tuple[str, Linear]] = set()
     last = phase.grid[-1]
     for stage in phase.stages:
@@ -165,11 +94,11 @@ def scatters(phase: Phase, e: Expressions) -> bool:
     return sum(sizes) >= FAR and max(known, default=0) >= LEAST_FOLDED
 
 
-def _along_rows(phase: Phase, e: Expressions, second: int, far: bool) -> dict[int, list[Ask]]:
+def _along_rows(phase: Phase, e: Expressions, second: int, far: bool) -> dict[int, list[Prefetch]]:
     """For what the loops of a phase ask whose points are rows."""
     across = [axis for axis in phase.grid if axis.extent > 1]
     looped = [(s, s.axis) for s in phase.stages if s.axis is not None]
-    found: dict[int, list[Ask]] = {}
+    found: dict[int, list[Prefetch]] = {}
     if not across:
         return found
     last, points = across[-1], math.prod(axis.extent for axis in across)
@@ -196,14 +125,14 @@ def _along_rows(phase: Phase, e: Expressions, second: int, far: bool) -> dict[in
             if asking is not None and cost_of(asking) >= least:
                 assert asking.axis is not None
                 there = {last: variable(last) + constant(ahead), axis: variable(asking.axis)}
-                found.setdefault(id(asking), []).append(Ask(name, replace_axes(place, there)))
+                found.setdefault(id(asking), []).append(Prefetch(name, replace_axes(place, there)))
             elif far and _goes_by_lanes(stage, e) and _keeps_busy(stage):
                 found.setdefault(id(stage), []).append(_further(e, name, place))
     return found
 
 
-def _further(e: Expressions, name: str, place: Linear) -> Ask:
-    return Ask(name, place + constant(DISTANCE // e.buffers[name].dtype.itemsize))
+def _further(e: Expressions, name: str, place: Linear) -> Prefetch:
+    return Prefetch(name, place + constant(DISTANCE // e.buffers[name].dtype.itemsize))
 
 
 def _accesses(stage: Stage, axis: Axis, e: Expressions) -> Iterator[tuple[str, Linear, bool]]:

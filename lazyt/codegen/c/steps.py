@@ -11,24 +11,33 @@ is two: over quotients, and over what has the same quotient.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from lazyt.codegen.c import tree as ct
-from lazyt.codegen.c.columns import ABREAST, COLUMNS, STREAMS, best_lanes, stands_abreast
-from lazyt.codegen.c.family import Expressions
+from lazyt.codegen.c.family import Expressions, c_type
 from lazyt.codegen.c.loops import STRIP, TILE, Trees
-from lazyt.codegen.c.prefetch import lines_ahead, scatters
-from lazyt.codegen.c.streaming_stores import StreamPhase
+from lazyt.codegen.c.prefetch import LEAST_COST, Prefetch, cost_of, prefetches_of, scatters
+from lazyt.codegen.c.tiles import COLUMNS, JAMMED_ROWS, STREAMS, JamPhase, best_lanes, is_jammed
 from lazyt.codegen.loops.extremes import split_positions
 from lazyt.codegen.loops.forms import LoopForm, suits, sums_only
 from lazyt.codegen.loops.row_folds import row_folds
 from lazyt.codegen.loops.series import split_series
-from lazyt.codegen.loops.transposes import lay_across, rows_together, turns_of
+from lazyt.codegen.loops.transposes import lay_across, rows_together, transposes_of
 from lazyt.codegen.lower.axes import LEAST_RUN, divided_along
 from lazyt.codegen.lower.emitter import indices_of
-from lazyt.ir.index import Axis, Linear, Quotient, Remainder, linearize, replace_axes, variable
-from lazyt.ir.kernel import BLOCK, LANES, Keep, Phase, Reduce, Stage, reduction_levels
+from lazyt.ir.index import (
+    Axis,
+    Linear,
+    Quotient,
+    Remainder,
+    constant,
+    data_of,
+    linearize,
+    replace_axes,
+    variable,
+)
+from lazyt.ir.kernel import BLOCK, LANES, Keep, Let, Phase, Reduce, Stage, Store, reduction_levels
 
 #: Bytes of sums that a tile holds at most: a quarter of a usual second-level cache.
 SUMS = 256 * 1024
@@ -40,13 +49,233 @@ STEPS, PART_STEPS = 4, 8
 LONG_BODY = 16
 
 
+#: Elements that are stored at once; shorter and longer runs were slower by a few percent. Where
+#: instructions are ordered early (``LZ_ORDERED``), two vectors: of more, gcc has no overview.
+RUN, ORDERED_RUN = 64, 32
+#: Bytes of a line of the cache, and how many of them a loop that asks takes at a time: a processor
+#: waits for a dozen at once, and asking for 16 of each array lost half of what was gained.
+LINE, GROUP = 64, 4
+
+
+class PrefetchPhase(JamPhase):
+    """A phase whose loops may ask for lines.
+
+    Attributes:
+        asks: for what a stage asks, by the stage.
+    """
+
+    def __init__(
+        self, phase: Phase, expressions: Expressions, number: int, any_size: bool = False
+    ) -> None:
+        super().__init__(phase, expressions, number, any_size)
+        self.prefetches: dict[int, list[Prefetch]] = {}
+        self._prefetching: tuple[Stage, Axis] | None = None
+
+    def _straight(self, stage: Stage) -> Trees:
+        self._prefetching = (stage, self.phase.grid[-1]) if self.vector else None
+        out = super()._straight(stage)
+        self._prefetching = None
+        return out
+
+    def _plain(self, stage: Stage, axis: Axis) -> Trees:
+        self._prefetching = None if self.vector else (stage, axis)
+        out = super()._plain(stage, axis)
+        self._prefetching = None
+        return out
+
+    def _points(self, name: str, count: ct.Node, body: Trees, simd: bool) -> Trees:
+        """Points by groups, which ask for some lines each."""
+        asks = (
+            self.prefetches.get(id(self._prefetching[0]), [])
+            if self._prefetching is not None
+            else []
+        )
+        if not asks or not simd:
+            return super()._points(name, count, body, simd)
+        assert self._prefetching is not None
+        most = max(self.e.buffers[ask.buffer].dtype.itemsize for ask in asks)
+        size, whole, rest = GROUP * LINE // most, count, Trees()
+        group, known = ct.name("g"), ct.fixed(count)
+        points: ct.Node = ct.integer(size)
+        if self.any_size:
+            points = ct.minimum(ct.binary("-", count, group), points)
+        elif known is None or known % size:
+            whole = ct.binary("-", count, ct.integer(size - 1))
+            begin = ct.binary("*", ct.binary("/", count, points), points)
+            rest = self._simd(ct.loop(name, begin, count, body, kind=self.integer))
+        here = ct.declare(self.integer, name, ct.binary("+", group, ct.name("v")), const=True)
+        steps = self._simd(ct.loop("v", ct.integer(0), points, [here, *body]))
+        asked = self._prefetch_all(*self._prefetching, "g", size)
+        return [ct.loop("g", ct.integer(0), whole, [*asked, *steps], step=size), *rest]
+
+    def _all_lanes(self, stage: Stage, axis: Axis) -> Trees:
+        return [*self._prefetch_all(stage, axis, "k", LANES), *super()._all_lanes(stage, axis)]
+
+    def _prefetch_all(self, stage: Stage, axis: Axis, step: str, count: int) -> Trees:
+        """Asks for the lines of ``count`` elements of all that a stage asks for."""
+        out: Trees = []
+        light = cost_of(stage) < LEAST_COST and any(isinstance(s, Store) for s in stage.body)
+        by_rows = not self.vector and "streams" in self.e.traits.fetches
+        function = "lz_ahead_second" if by_rows and light else "lz_ahead"
+        begin = variable(Axis(step, axis.extent))
+        if self.vector and self.first is not None:
+            begin = begin + variable(Axis("low", axis.extent))
+        for ask in self.prefetches.get(id(stage), ()):
+            buffer = self.e.buffers[ask.buffer]
+            for offset in range(0, count, max(LINE // buffer.dtype.itemsize, 1)):
+                place = replace_axes(ask.place, {axis: begin + constant(offset)})
+                at = ct.binary("+", ct.name(ask.buffer), self.e.place(buffer, place))
+                out.append(self.e.prelude(function, at))
+        return out
+
+
+class StreamPhase(PrefetchPhase):
+    """A phase whose loops may store past the caches.
+
+    Attributes:
+        waits: whether one does, so that a thread has to wait for its stores.
+    """
+
+    waits = False
+
+    def _parallel(self, variable: str, count: int, body: Trees, work: float) -> Trees:
+        if not self.waits:
+            return super()._parallel(variable, count, body, work)
+        wait = self.e.prelude("lz_stream_end")
+        clause, turn = self._turns_of_threads(count, work)
+        if count == 1 or not clause:
+            return [*super()._parallel(variable, count, body, work), wait]
+        if turn > 1:
+            step, last = ct.name(variable), ct.integer(turn - 1)
+            ends = ct.binary("==", ct.binary("%", step, ct.integer(turn)), last)
+            ends = ct.binary("||", ends, ct.binary("==", step, ct.integer(count - 1)))
+            wait = ct.branch(ends, [wait])
+        return super()._parallel(variable, count, [*body, wait], work)
+
+    def _straight(self, stage: Stage) -> Trees:
+        shared = any(isinstance(s, Let) and s.name in self.shared for s in stage.body)
+        if not self.vector or shared or not self._streamed(stage, self.phase.grid[-1]):
+            return super()._straight(stage)
+        return self._runs_of_points(stage)
+
+    def _points_of_step(self, stage: Stage, axis: Axis) -> Trees:
+        plain = all(isinstance(s, Let | Store) for s in stage.body)
+        if not plain or stage.guard or not self._streamed(stage, self.phase.grid[-1]):
+            return super()._points_of_step(stage, axis)
+        return self._runs_of_points(stage)
+
+    def _runs_of_points(self, stage: Stage) -> Trees:
+        """The stage for the points of a tile, which lie along the grid's last axis."""
+        axis = self.phase.grid[-1]
+
+        def at(place: ct.Node) -> Trees:
+            here = place if self.first is None else ct.binary("+", self.first, place)
+            return [ct.declare("lz_i64", axis.name, here, const=True)] if axis.extent > 1 else []
+
+        return self._in_runs(stage, axis, "u", self.run, at)
+
+    def _plain(self, stage: Stage, axis: Axis) -> Trees:
+        plain = all(isinstance(s, Let | Store) for s in stage.body)
+        whole = not (self.vector or stage.sequential or stage.guard or axis in self.e.ends)
+        if not (plain and whole and self._streamed(stage, axis)):
+            return super()._plain(stage, axis)
+        count = ct.integer(axis.extent)
+        return self._in_runs(stage, axis, axis.name, count, lambda place: [])
+
+    def _streamed(self, stage: Stage, axis: Axis) -> Mapping[str, str]:
+        """The arrays in which results wait that a stage stores one behind the other."""
+        found: dict[str, str] = {}
+        for statement in stage.body:
+            if not isinstance(statement, Store) or statement.buffer not in self.e.streamed:
+                continue
+            place = linearize(statement.index, self.e.buffers[statement.buffer].shape)
+            plain = not statement.guards and statement.combine is None and not data_of(place)
+            if plain and place.coefficient(axis) == 1:
+                found[statement.buffer] = f"out{len(found)}"
+        return found
+
+    def _in_runs(
+        self, stage: Stage, axis: Axis, name: str, count: ct.Node, at: Callable[[ct.Node], Trees]
+    ) -> Trees:
+        """The stage for ``count`` points ``name``, some of them at a time; ``at`` declares what
+        depends on the point."""
+        self.waits = True
+        waiting = self._streamed(stage, axis)
+        least = min(self.e.buffers[name].dtype.itemsize for name in waiting)
+        run = ORDERED_RUN if self.e.ordered and least >= 4 else RUN  # whole lines
+        begin, lead = ct.integer(0), Trees()
+        ahead = self._to_whole_line(stage, axis, LINE // least)
+        if ahead is not None:
+            run, begin = LINE // least, ct.name("lead")
+            lead.append(ct.declare("lz_i64", "lead", ct.minimum(ahead, count), const=True))
+        group, lane = ct.name("g"), ct.name("v")
+        here = [ct.declare(self.integer, name, ct.binary("+", group, lane), const=True)]
+        body: Trees = []
+        before: Trees = []
+        after: Trees = []
+        for statement in stage.body:
+            array = waiting.get(statement.buffer) if isinstance(statement, Store) else None
+            if array is None:
+                body += self._simple(statement)
+                continue
+            assert isinstance(statement, Store)
+            buffer = self.e.buffers[statement.buffer]
+            (stored,) = self.e.store(statement)
+            body.append(ct.assign(ct.element(array, lane), stored.rvalue))
+            before.append(self.array(c_type(buffer.dtype), array, (run,)))
+            place = self.e.place(buffer, linearize(statement.index, buffer.shape))
+            to = ct.binary("+", ct.name(buffer.name), place)
+            function = f"lz_stream_{buffer.dtype.suffix}"
+            given = self.e.prelude(function, ct.integer(run), ct.name(array), to)
+            first = ct.declare(self.integer, name, group, const=True)
+            after.append(ct.block([first, *at(ct.name(name)), given]))
+        steps = ct.loop("v", ct.integer(0), ct.integer(run), [*here, *at(ct.name(name)), *body])
+        whole = ct.binary("-", count, ct.integer(run - 1))
+        asked = self._prefetch_all(stage, axis, "g", run)
+        turn = [*asked, *before, *self._simd(steps), *after]
+        out: Trees = [ct.loop("g", begin, whole, turn, step=run)]
+        known = ct.fixed(count)
+        if not lead and known is not None and known % run == 0:
+            return out
+        plain = [*at(ct.name(name)), *(t for s in stage.body for t in self._simple(s))]
+        if not lead:
+            begin = ct.binary("*", ct.binary("/", count, ct.integer(run)), ct.integer(run))
+            return [*out, *self._simd(ct.loop(name, begin, count, plain))]
+        lead += self._simd(ct.loop(name, ct.integer(0), begin, plain))
+        left = ct.binary("-", count, begin)
+        runs = ct.binary("*", ct.binary("/", left, ct.integer(run)), ct.integer(run))
+        rest = self._simd(ct.loop(name, ct.binary("+", begin, runs), count, plain))
+        return [ct.block([*lead, *out, *rest])]
+
+    def _to_whole_line(self, stage: Stage, axis: Axis, line: int) -> ct.Node | None:
+        """How many elements along an axis lie before the first whole line of ``line`` of them; None
+        where that is none, or where results do not lie alike."""
+        places = set()
+        for statement in stage.body:
+            if isinstance(statement, Store) and statement.buffer in self._streamed(stage, axis):
+                place = linearize(statement.index, self.e.buffers[statement.buffer].shape)
+                places.add(place - variable(axis))
+        place = places.pop()
+        strip = self.vector and self.first is not None
+        if strip and self.tile % line:
+            place = place + variable(Axis("low", axis.extent))
+        lies = all(factor % line == 0 for factor in (place.const, *(f for _, f in place.terms)))
+        if places or lies:
+            return None
+        past = ct.binary("%", self.e.index(place), ct.integer(line))
+        whole = ct.integer(line)
+        return ct.binary("%", ct.binary("-", whole, past), whole)
+
+
 class CpuPhase(StreamPhase):
     """A phase over tiles that suit the caches; ``second`` is the size of the second level. A
-    ``form`` says otherwise, where it suits the phase."""
+    ``form`` says otherwise, where it suits the phase. ``row_ends`` gives what stands before a
+    stage's loop, and notes in the expressions where that ends."""
 
     def __init__(
         self, phase: Phase, expressions: Expressions, number: int, any_size: bool, second: int,
         form: LoopForm | None = None, threads: int = 64,
+        row_ends: Callable[[Stage, Axis], Trees] | None = None,
     ) -> None:  # fmt: skip
         given = form if form is not None and not any_size and suits(phase, form) else LoopForm()
         own = phase.lanes if any_size else best_lanes(phase, expressions)
@@ -56,32 +285,33 @@ class CpuPhase(StreamPhase):
         if not expressions.bands:
             phase = split_positions(phase, lambda stage: row_folds(phase, stage, expressions))
             phase = split_series(phase)
-        abreast = not any_size and stands_abreast(phase, expressions)
-        self.scattered = not (any_size or abreast) and scatters(phase, expressions)
-        self.abreast = abreast or self.scattered
-        phase = replace(phase, lanes="grid") if self.abreast else phase
+        jammed = not any_size and is_jammed(phase, expressions)
+        self.scattered = not (any_size or jammed) and scatters(phase, expressions)
+        self.jammed = jammed or self.scattered
+        phase = replace(phase, lanes="grid") if self.jammed else phase
         super().__init__(phase, expressions, number, any_size)
         expressions.values.clear()  # a phase's names are its own
+        self._row_ends = row_ends
         self.piece = ""
         self.steps = 1
         self.sums = LANES
-        wide = self.vector and not (self.abreast or any_size)
+        wide = self.vector and not (self.jammed or any_size)
         if wide and any(s.axis is not None for s in phase.stages):
-            self.turns = {id(s): turns_of(phase, s, expressions) for s in phase.stages}
-            if any(self.turns.values()):
+            self.transposes = {id(s): transposes_of(phase, s, expressions) for s in phase.stages}
+            if any(self.transposes.values()):
                 self.tile = rows_together(phase, self.tile)
             else:
                 self._widen(second, threads)
-        if not self.abreast:
-            self.asks = lines_ahead(phase, expressions, second, any_size)
+        if not self.jammed:
+            self.prefetches = prefetches_of(phase, expressions, second, any_size)
         self.share = given.share
-        rows = STREAMS if self.scattered else ABREAST
-        self.tile = rows if self.abreast else given.tile or self.tile
+        rows = STREAMS if self.scattered else JAMMED_ROWS
+        self.tile = rows if self.jammed else given.tile or self.tile
         self.steps = given.steps or self.steps
 
     def form(self) -> LoopForm:
         """The form in which the phase is written, in full."""
-        if not self.vector or self.abreast:
+        if not self.vector or self.jammed:
             return LoopForm(lanes="inner", share=self.share)
         tile = min(self.tile, max(self.phase.grid[-1].extent, 1))
         return LoopForm(tile, self.steps, "grid", self.share)
@@ -154,7 +384,7 @@ class CpuPhase(StreamPhase):
     def _elements(self, stage: Stage, axis: Axis, base: ct.Node) -> Trees:
         together = self.steps * LANES
         room = min(axis.extent, BLOCK)
-        turned = self.turns.get(id(stage))
+        turned = self.transposes.get(id(stage))
         if self.piece:
             return [ct.block(self._piece(stage, axis, base))]
         if self.steps == 1 or room < together or len(stage.body) >= LONG_BODY or turned:
@@ -233,10 +463,10 @@ class CpuPhase(StreamPhase):
                 start = _at_step(value, axis)
                 rest = ct.binary("+", self.e.index(start % divisor), ct.name("l"))
                 self._call(value, divisor, self.e.index(start // divisor), rest)
-        turns = self.turns.get(id(stage), [])
+        turns = self.transposes.get(id(stage), [])
         self.e.lane = self._lane(axis)
         out = (
-            self._turned(stage, axis, count, turns)
+            self._transposed(stage, axis, count, turns)
             if turns
             else super()._each_lane(stage, axis, count)
         )
@@ -248,7 +478,7 @@ class CpuPhase(StreamPhase):
         """The axis along which lanes lie."""
         if self.any_size:
             return None
-        return self.phase.grid[-1] if self.vector and not self.abreast else axis
+        return self.phase.grid[-1] if self.vector and not self.jammed else axis
 
     def _straight(self, stage: Stage) -> Trees:
         self.e.lane = self._lane(None)
@@ -286,15 +516,23 @@ class CpuPhase(StreamPhase):
         self.e.quotients[Quotient(value, divisor)] = quotient
         self.e.quotients[Remainder(value, divisor)] = rest
 
+    def _reduction(self, stage: Stage, axis: Axis) -> Trees:
+        before = self._row_ends(stage, axis) if self._row_ends else []
+        out = super()._reduction(stage, axis)
+        self.e.ends.clear()
+        return [*before, *out]
+
     def _plain(self, stage: Stage, axis: Axis) -> Trees:
+        before = self._row_ends(stage, axis) if self._row_ends else []
         self.e.lane = self._lane(axis)
         out = self._runs(stage, axis)
         self.e.lane = None
-        return out
+        self.e.ends.clear()
+        return [*before, *out]
 
     def _runs(self, stage: Stage, axis: Axis) -> Trees:
         """A loop of stores and keeps, in runs along which no quotient changes."""
-        if self.turns.get(id(stage)):
+        if self.transposes.get(id(stage)):
             kept = [self._keep(s, axis) for s in stage.body if isinstance(s, Keep)]
             limit = self.e.limit(stage, axis)
             left = ct.minimum(ct.binary("-", limit, ct.name("k")), ct.integer(LANES))

@@ -19,7 +19,7 @@ from lazyt.codegen.c.routines import routine_c
 from lazyt.codegen.c.safe_names import with_safe_names
 from lazyt.codegen.c.segments import segment_starts, segments_text
 from lazyt.codegen.c.steps import CpuPhase
-from lazyt.codegen.c.streaming_stores import MUCH, past_caches, wait_on_stack
+from lazyt.codegen.c.streaming_stores import MUCH, past_caches, stage_on_stack
 from lazyt.codegen.loops.peeling import peel
 from lazyt.codegen.loops.weaving import weave
 from lazyt.codegen.matmul.contraction import ContractText
@@ -68,7 +68,7 @@ def print_kernel_c(
     expressions.names = names
     expressions.ordered = vector_bytes == 64 and _computes_much(kernel)
     if not any_size:
-        kernel = wait_on_stack(kernel, caches[0], caches[2])
+        kernel = stage_on_stack(kernel, caches[0], caches[2])
         expressions.streamed = past_caches(kernel, caches[2])
     body = _pointers(kernel)
     for number, phase in enumerate(kernel.phases):

@@ -84,7 +84,7 @@ def turn_section(acc: str, vector_bytes: int) -> tuple[str, str]:
         f"    lz_{acc} *restrict to, lz_i64 width) {{",
         f"    for (lz_i64 i = 0; i < n; i += {lanes}) {{",
     ]
-    square, last = _turned(vec, ref, lanes)
+    square, last = _transposed(vec, ref, lanes)
     out += square
     out += [f"        *({ref} *)(to + (i + {r}) * width) = {last}_{r};" for r in range(lanes)]
     out += ["    }", "}"]
@@ -172,7 +172,7 @@ def spread_section(acc: str, vector_bytes: int) -> tuple[str, str]:
         "    to += at;",
         f"    for (lz_i64 i = 0; i < n; i += {lanes}) {{",
     ]
-    square, last = _turned(vec, ref, lanes)
+    square, last = _transposed(vec, ref, lanes)
     out += square
     out.append(f"        if (i + {lanes} <= n) {{")
     out += [f"            *({ref} *)(to + places[i + {r}]) = {last}_{r};" for r in range(lanes)]
@@ -184,7 +184,7 @@ def spread_section(acc: str, vector_bytes: int) -> tuple[str, str]:
     return f"lz_spread_{tag}", "\n".join(out) + "\n"
 
 
-def _turned(vec: str, ref: str, lanes: int) -> tuple[list[str], str]:
+def _transposed(vec: str, ref: str, lanes: int) -> tuple[list[str], str]:
     """Statements that read a square at ``from + i``, and what its columns are called."""
     low = [n // 2 + (lanes if n % 2 else 0) for n in range(lanes)]
     high = [n + lanes // 2 for n in low]

@@ -30,7 +30,7 @@ SQUARE, LEAST_WITH_REST = 8, 24
 SHORT, MOST_KEPT = 64, 256
 
 
-class Turn(NamedTuple):
+class Transpose(NamedTuple):
     """Elements of a buffer, at a row-major position, of which rows lie ``pitch`` apart."""
 
     buffer: str
@@ -39,7 +39,7 @@ class Turn(NamedTuple):
     stored: bool
 
 
-def turns_of(phase: Phase, stage: Stage, expressions: Expressions) -> list[Turn]:
+def transposes_of(phase: Phase, stage: Stage, expressions: Expressions) -> list[Transpose]:
     """What a stage touches across lanes that lie on the last axis of the grid."""
     axis = stage.axis
     if axis is None or axis.extent < LEAST_STEPS or not phase.grid:
@@ -48,12 +48,12 @@ def turns_of(phase: Phase, stage: Stage, expressions: Expressions) -> list[Turn]
         return []
     last = phase.grid[-1]
     read = {buffer.name for buffer, _, stored in _accesses(phase, expressions) if not stored}
-    found: dict[Turn, None] = {}
+    found: dict[Transpose, None] = {}
     for buffer, place, stored in _accesses(replace(phase, stages=(stage,)), expressions):
         pitch = _pitch(place, axis, last)
         ours = buffer.role == "in" or (stored and buffer.role == "out" and buffer.name not in read)
         if pitch and ours and buffer.dtype.kind in "fiu":
-            found[Turn(buffer.name, place, pitch, stored)] = None
+            found[Transpose(buffer.name, place, pitch, stored)] = None
     return list(found) if len(found) <= MOST_ARRAYS else []
 
 
@@ -145,7 +145,7 @@ def _is_short(phase: Phase, expressions: Expressions) -> bool:
 def _is_easy(phase: Phase, stage: Stage, expressions: Expressions) -> bool:
     """Whether lanes on rows find what a loop touches side by side, or turned."""
     last = phase.grid[-1]
-    turns = {(t.buffer, t.place) for t in turns_of(phase, stage, expressions)}
+    turns = {(t.buffer, t.place) for t in transposes_of(phase, stage, expressions)}
     touched = 0
     for buffer, place, _ in _accesses(replace(phase, stages=(stage,)), expressions):
         easy = place.coefficient(last) in (0, 1) and not data_of(place)
@@ -171,7 +171,7 @@ def _with_loop(phase: Phase, expressions: Expressions) -> Phase:
             continue
         grid = tuple(a for a in phase.grid if a is not axis)
         looped = replace(phase, grid=grid, stages=(replace(stage, axis=axis),))
-        if not turns_of(looped, looped.stages[0], expressions):
+        if not transposes_of(looped, looped.stages[0], expressions):
             continue
         places = [place for _, place, _ in _accesses(phase, expressions)]
         if any(place.coefficient(last) == 1 for place in places):
