@@ -45,7 +45,7 @@ def _passes() -> tuple[Pass, ...]:
     from lazyt.passes.split_reductions import split_reductions
     from lazyt.passes.store_pieces import store_pieces
     from lazyt.passes.strip_markers import strip_markers
-    from lazyt.passes.turn_shared import turn_shared
+    from lazyt.passes.transpose_shared import transpose_shared
 
     return (
         Pass("strip_markers", strip_markers, "gradients are done; markers hide equal values"),
@@ -53,7 +53,7 @@ def _passes() -> tuple[Pass, ...]:
         Pass("split_reductions", split_reductions, "fusion knows one reduced axis"),
         Pass("simplify_again", simplify, "splitting leaves reshapes behind"),
         Pass("store_pieces", store_pieces, "no choice among many pieces for every element"),
-        Pass("turn_shared", turn_shared, "one copy that many products read where it lies"),
+        Pass("transpose_shared", transpose_shared, "one copy that many products read in place"),
     )
 
 

@@ -10,7 +10,7 @@ from lazyt.handle.hooks import capturing, hook
 from lazyt.ir.graph import Node, clock, source_text, topological, user_position
 from lazyt.plan import build, guarded_plans, planning
 from lazyt.plan.repeats import Period, find_parts, is_periodic, known_parts, sign
-from lazyt.plan.retention import find_waiting, forget_origins, part_constants
+from lazyt.plan.retention import find_long_pending, forget_origins, separate_constants
 from lazyt.runtime import events
 from lazyt.runtime.memory import Buffer
 
@@ -94,7 +94,7 @@ def realize_nodes(nodes: Sequence[Node]) -> None:
                 node.data = chain[-1].data
     if wanted and hook.watcher is None:  # a capture, which the hook tells of, sees how they came
         with build.lock:
-            part_constants([chain[0] for chain in chains])
+            separate_constants([chain[0] for chain in chains])
             forget_origins(stored)
 
 
@@ -177,7 +177,7 @@ def settle_old(node: Node) -> None:
     over steps, say, which would hold a value of each step. ``config.strict_laziness`` leaves it."""
     if config.strict_laziness or node.data is not None:
         return
-    found = find_waiting(node, clock.now - PATIENCE, clock.now)
+    found = find_long_pending(node, clock.now - PATIENCE, clock.now)
     if found:
         where = source_text(user_position())
         events.record("realize", f"it had waited while {PATIENCE} graphs were computed", where)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from lazyt.ir.decisions import decide
 from lazyt.ir.graph import Node, topological
 from lazyt.ir.scalar import applied
-from lazyt.passes.turn_shared import is_turned
+from lazyt.passes.transpose_shared import is_transposed
 
 #: Recomputation cost (multiply-adds per element) from which a shared value is kept.
 SHARED_COST = 8.0
@@ -85,7 +85,7 @@ class Targets:
                 self.chosen[node] = "needs a loop of its own"
             elif node in self.roots:
                 self.chosen[node] = "asked for"
-            elif is_turned(node, self.users[node]):
+            elif is_transposed(node, self.users[node]):
                 self.chosen[node] = "turned once for many contractions"
 
     def _choose_epilogues(self) -> None:

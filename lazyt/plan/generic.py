@@ -195,7 +195,7 @@ class _Library:
                 continue
             finally:
                 each.job.end()
-            _keep(each.numbers, each.key, binary, each.job.text, each.job.compiler)
+            _store(each.numbers, each.key, binary, each.job.text, each.job.compiler)
             self._made.append((each.numbers, binary))
         self._open()
 
@@ -227,7 +227,7 @@ class _Library:
             if numbers:
                 key, text = _source(numbers, quick)
                 binary = compile.build_text(text, quick)
-                _keep(numbers, key, binary, text, quick)
+                _store(numbers, key, binary, text, quick)
                 self._made.append((numbers, binary))
         self._open()
 
@@ -341,7 +341,7 @@ def _source(numbers: frozenset[int], compiler: Compiler) -> tuple[str, str]:
     return _part_key(numbers, compiler), text
 
 
-def _keep(numbers: frozenset[int], key: str, binary: bytes, text: str, compiler: Compiler) -> bool:
+def _store(numbers: frozenset[int], key: str, binary: bytes, text: str, compiler: Compiler) -> bool:
     """Keeps the binary of a part on disk, and which functions one that was compiled quickly has;
     False where that is refused."""
     is_kept = execute.keep(key, binary, text, compiler)
@@ -400,7 +400,7 @@ def _part_key(numbers: frozenset[int], compiler: Compiler) -> str:
 # ------------------------------------------------------------------------- all
 
 
-def _is_kept(key: str) -> bool:
+def _is_stored(key: str) -> bool:
     binary = cache.get_binary(key)
     if binary is None:
         return False
@@ -417,7 +417,7 @@ def _lacking() -> list[frozenset[int]]:
     compiler = compile.find()
     keys = [(each, _core_key(compiler) if _CORE in each else _part_key(each, compiler))
             for each in _all()]  # fmt: skip
-    return [each for each, key in keys if not _is_kept(key)]
+    return [each for each, key in keys if not _is_stored(key)]
 
 
 def compile_well(wanted: Iterable[int], is_over: Callable[[], bool] = bool) -> bool:
@@ -432,11 +432,11 @@ def compile_well(wanted: Iterable[int], is_over: Callable[[], bool] = bool) -> b
         chosen = min(lacking, key=lambda each: each.isdisjoint(soon))
         key, text = _source(chosen, compiler)
         with cache.only_once(key):
-            if not _is_kept(key):
+            if not _is_stored(key):
                 binary = _built(text, compiler, is_over)
                 if binary is None:
                     return False
-                _keep_well(chosen, key, binary, text, compiler)
+                _store_compiled(chosen, key, binary, text, compiler)
     return len(lacking) <= 1 and _is_whole_now(compiler)
 
 
@@ -478,7 +478,7 @@ def warm(progress: Callable[[int, int], None] | None = None) -> int:
                 time.sleep(_LATER)
             for each in [one for one in jobs if one.job.is_done]:
                 binary = each.job.binary()
-                _keep_well(each.numbers, each.key, binary, each.job.text, compiler)
+                _store_compiled(each.numbers, each.key, binary, each.job.text, compiler)
                 jobs.remove(each)
                 each.job.end()
     except (OSError, compile.UnitError):  # whoever compiles one alone says what there is to say
@@ -493,10 +493,10 @@ def warm(progress: Callable[[int, int], None] | None = None) -> int:
     return total
 
 
-def _keep_well(
+def _store_compiled(
     numbers: frozenset[int], key: str, binary: bytes, text: str, compiler: Compiler
 ) -> None:
-    if not _keep(numbers, key, binary, text, compiler):
+    if not _store(numbers, key, binary, text, compiler):
         raise CompileError([*compiler.command], "the disk cache keeps nothing", None)
 
 

@@ -22,7 +22,7 @@ from lazyt.ir.forms import place_of
 from lazyt.ir.graph import SPREADING, Head, Node, clock
 from lazyt.ops.leaves import CONST, INPUT, VARIABLE
 from lazyt.plan.constant_lifting import SLICING, structure
-from lazyt.plan.retention import find_kept, hangs_on_old
+from lazyt.plan.retention import depends_on_pending, find_retained
 from lazyt.runtime.cpu.execute import libraries, on_many
 
 Key = tuple[Any, ...]
@@ -297,7 +297,7 @@ class Structure:
             ])  # fmt: skip
         if not used and not spare:
             return self.plain
-        old = tuple([i for i in used if hangs_on_old(order[i], clock.now)])
+        old = tuple([i for i in used if depends_on_pending(order[i], clock.now)])
         key = (used, spare, old)
         return self._choices.get(key) or self._new_choice(order, *key)
 
@@ -316,7 +316,7 @@ class Structure:
             outside = {order[i]: i in used for i, _ in self._watched}
             numbers = {node: number for number, node in enumerate(order)}
             asked = {order[i] for i in roots}
-            kept = find_kept(order, outside, asked, {order[i] for i in old})
+            kept = find_retained(order, outside, asked, {order[i] for i in old})
             roots = [*roots, *[numbers[node] for node in kept]]
         donated = [(place, -1) for place, number in enumerate(self.leaves) if number in spare]
         choice = Choice(roots, tuple(donated), (used, old))

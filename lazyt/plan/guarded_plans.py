@@ -39,7 +39,7 @@ from lazyt.ops.leaves import CONST, INPUT, become_input
 from lazyt.plan import graph_keys
 from lazyt.plan.constant_lifting import Number, numbers_of
 from lazyt.plan.graph_keys import ALONE, Choice, Structure, trail_of
-from lazyt.plan.retention import forget_origins, hangs_on_old
+from lazyt.plan.retention import depends_on_pending, forget_origins
 from lazyt.runtime import events
 from lazyt.runtime.cpu.execute import Executable
 from lazyt.runtime.memory import Buffer
@@ -221,7 +221,8 @@ class _Writer:
             self.free.setdefault(item.node, set()).add(item.axis)
         self.lines: list[str] = []
         self.table: dict[str, Any] = {
-            "lock": lock, "refs": sys.getrefcount, "hangs_on_old": hangs_on_old, "clock": clock,
+            "lock": lock, "refs": sys.getrefcount, "clock": clock,
+            "depends_on_pending": depends_on_pending,
             "Buffer": Buffer, "CONST": CONST, "INPUT": INPUT, "config": config,
             "of_plans": config.of_plans, "structure": structure, "choice": choice, "plan": plan,
             "code": plan.code,
@@ -390,7 +391,7 @@ class _Writer:
             if number in used:
                 self._unless(f"not {count}")
                 wanted = "not " if number in old else ""
-                self._unless(f"{wanted}hangs_on_old(n{number}, clock.now)")
+                self._unless(f"{wanted}depends_on_pending(n{number}, clock.now)")
             else:
                 alone.append(count)
         for start in range(0, len(alone), 8):

@@ -1,8 +1,8 @@
-"""What a graph should keep, and what it may forget.
+"""Which values of a graph are retained, and what may be forgotten.
 
-A value is kept when somebody outside of the graph still refers to it, and computing it again would
-be costly or would compute once more what was computed before. A value that is known forgets how
-it was made, unless a gradient flows through it.
+A value is retained when somebody outside of the graph still refers to it, and computing it again
+would be costly or would compute once more what was computed before. A value that is known forgets
+how it was made, unless a gradient flows through it.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ _FREE = frozenset({
 _HIDING = head_of(ops.DETACH, None, 1)
 
 
-def find_kept(
+def find_retained(
     order: list[Node], outside: dict[Node, bool], roots: set[Node], old: set[Node]
 ) -> list[Node]:
-    """Values to keep, of those that are referred to from outside of this graph.
+    """Values to retain, of those that are referred to from outside of this graph.
 
     Args:
         outside: whether a pending node is; leaves, roots and repeated constants are left out.
         old: those that hang on what was pending already when a graph was computed before. They
-            are kept however cheap they are: a chain that grows from look to look would be computed
-            from its start each time, as another graph, and hold everything that it began with.
+            are retained however cheap they are: a chain that grows from look to look would be
+            computed from its start each time, as another graph, and hold everything that it began
+            with.
     """
     costly: set[Node] = set()
-    kept: dict[Node, None] = {}
+    retained: dict[Node, None] = {}
     for node in order:
         if node.data is not None or node in roots or 0 in node.shape or not node.inputs:
             continue
@@ -42,9 +43,9 @@ def find_kept(
         elif heavy or node in old:
             value = _below(node)
             if value.data is None and value not in roots and value.inputs:
-                kept[value] = None
+                retained[value] = None
                 costly.discard(value)
-    return list(kept)
+    return list(retained)
 
 
 def _below(node: Node) -> Node:
@@ -61,12 +62,12 @@ def _below(node: Node) -> Node:
         node = node.inputs[0]
 
 
-def hangs_on_old(node: Node, now: int) -> bool:
+def depends_on_pending(node: Node, now: int) -> bool:
     """Whether ``node`` needs what was pending already when the last graph was computed."""
     return any(i.data is None and i.made < now and i.oldest != NEVER for i in node.inputs)
 
 
-def find_waiting(node: Node, since: int, now: int) -> list[Node]:
+def find_long_pending(node: Node, since: int, now: int) -> list[Node]:
     """What ``node`` hangs on that was there when the last graph was computed, and holds what has
     been pending since before ``since``.
 
@@ -129,7 +130,7 @@ def forget_origins(nodes: Sequence[Node]) -> None:
             become_input(node)
 
 
-def part_constants(nodes: Sequence[Node]) -> None:
+def separate_constants(nodes: Sequence[Node]) -> None:
     """Computed leaves of autograd that began as the same constant are one value no more, as they
     will not be one after a step of training: the first step is the same graph as all others."""
     taken: set[Node] = set()

@@ -18,7 +18,7 @@ from lazyt.ops.routines import ROUTINES
 from lazyt.plan.build import lock
 from lazyt.plan.explain import Explanation
 from lazyt.plan.graph_keys import number_graph, structure_of
-from lazyt.plan.retention import part_constants
+from lazyt.plan.retention import separate_constants
 from lazyt.runtime import events
 from lazyt.runtime.cuda import execute
 from lazyt.runtime.cuda.device import CudaDevice, Tray, device_at
@@ -78,7 +78,7 @@ def draw(parameters: Sequence[Sequence[Node]], realize: Realize) -> None:
     for group in parameters:
         _compute(group, realize)
         with lock:
-            part_constants(group)
+            separate_constants(group)
 
 
 def realize_rest(nodes: Sequence[Node], realize: Realize) -> list[Node]:
@@ -97,7 +97,7 @@ def explain_calls(
     found = Explanation((), 0)
     for calls in levels:
         operands = [_chain(item)[-1] for call in calls for item in call.inputs]
-        kept = _kept(operands)
+        kept = _retained(operands)
         found = found.followed_by(_explain_plan(operands, known, explain))
         found = found.followed_by(Explanation([_note(call) for call in calls], 0))
         for node in (*operands, *kept, *calls):
@@ -133,7 +133,7 @@ def _explain_plan(
     return explain(rest)
 
 
-def _kept(operands: Sequence[Node]) -> list[Node]:
+def _retained(operands: Sequence[Node]) -> list[Node]:
     """What the plan of ``operands`` keeps for the steps that follow."""
     pending = list(dict.fromkeys(node for node in operands if node.data is None))
     numbers, key = number_graph(pending)

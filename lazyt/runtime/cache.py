@@ -200,7 +200,7 @@ def require_own_file(handle: int, path: str) -> None:
     _require_own(os.fstat(handle), path)
 
 
-def keep_failed(key: str, source: str) -> str | None:
+def save_failed(key: str, source: str) -> str | None:
     """Write the source of a failed compile where a person can find it; its path, or None."""
     import tempfile
 
@@ -292,7 +292,7 @@ def remove_scratch(place: str) -> None:
         _remove(place)
 
 
-def scratch_places() -> Iterator[str]:
+def scratch_folders() -> Iterator[str]:
     """Where ``scratch`` may work, best first."""
     import tempfile
 

@@ -133,7 +133,7 @@ class Pool:
     def shrink(self) -> None:
         """Return blocks to the system, largest first, until half of what may be kept is left."""
         with self.lock:
-            target = _most_kept() // 2
+            target = _most_pooled() // 2
             for home in sorted(self._classes.values(), key=lambda c: c.size, reverse=True):
                 if self._obtained - self.in_use <= target:
                     break
@@ -216,10 +216,10 @@ class Pool:
 
     def _count(self, change: int) -> None:
         self._obtained += change
-        self.floor = self._obtained - _most_kept()
+        self.floor = self._obtained - _most_pooled()
 
 
-def _most_kept() -> int:
+def _most_pooled() -> int:
     """Bytes of free blocks worth keeping: a quarter of the memory."""
     return devices.memory_limit() // 4
 

@@ -48,7 +48,7 @@ def test_short_rows_fold_to_the_same_bits(
         patched.setattr(config, "verify", True)
         got = _folds(x)
     with monkeypatch.context() as patched:
-        patched.setattr("lazyt.codegen.c.steps.lay_across", lambda phase, expressions: phase)
+        patched.setattr("lazyt.codegen.c.steps.lanes_across_rows", lambda phase, expressions: phase)
         patched.setattr("lazyt.codegen.c.steps.transposes_of", lambda *given: [])
         patched.setattr("lazyt.codegen.c.steps.split_positions", lambda phase, whole: phase)
         patched.setattr(config, "disk_cache", False)

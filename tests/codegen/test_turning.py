@@ -141,7 +141,7 @@ def test_turning_changes_no_bit(
         patched.setattr(config, "verify", True)
         got = _numbers(values, dtype, work)
     with monkeypatch.context() as patched:
-        patched.setattr("lazyt.codegen.c.steps.lay_across", lambda phase, expressions: phase)
+        patched.setattr("lazyt.codegen.c.steps.lanes_across_rows", lambda phase, expressions: phase)
         patched.setattr("lazyt.codegen.c.steps.transposes_of", lambda *given: [])
         patched.setattr(config, "disk_cache", False)
         planning.clear()

@@ -124,7 +124,7 @@ def test_recipe_reaches_normal_form() -> None:
 def test_every_pass_says_why_it_stands_where_it_stands() -> None:
     assert [p.name for p in PASSES] == [
         "strip_markers", "simplify", "split_reductions", "simplify_again", "store_pieces",
-        "turn_shared",
+        "transpose_shared",
     ]  # fmt: skip
     assert all(p.reason for p in PASSES)
 

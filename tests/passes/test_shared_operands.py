@@ -17,7 +17,7 @@ from lazyt.passes.store_pieces import (
     MOST_PIECES,
     store_pieces,
 )
-from lazyt.passes.turn_shared import FEWEST, turn_shared
+from lazyt.passes.transpose_shared import FEWEST, transpose_shared
 
 
 def leaf(*shape: int) -> Node:
@@ -81,7 +81,7 @@ def test_matrices_with_themselves_and_batches_are_left_alone() -> None:
         factor = ops.apply("mul", y, ops.constant(n + 2, float32))
         roots.append(ops.contract(x, x, (0, 1), (2, 1), (0, 2)))
         roots.append(ops.contract(factor, y, (0, 1, 2), (0, 3, 2), (0, 1, 3)))
-    assert turn_shared(roots) == roots
+    assert transpose_shared(roots) == roots
 
 
 def test_a_sequence_whose_steps_are_columns_is_turned_once() -> None:

@@ -137,7 +137,7 @@ print(Buffer(1 << 20).nbytes)
 
 def test_the_pool_keeps_no_more_than_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     pool.trim()
-    monkeypatch.setattr(memory, "_most_kept", lambda: 10 << 20)
+    monkeypatch.setattr(memory, "_most_pooled", lambda: 10 << 20)
     large, small = [Buffer(6 << 20) for _ in range(4)], Buffer(5000)
     del small
     while large:

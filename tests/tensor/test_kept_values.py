@@ -14,7 +14,7 @@ from lazyt.handle import pending
 from lazyt.ir.graph import Node, clock
 from lazyt.nn import functional as F
 from lazyt.plan.graph_keys import number_graph
-from lazyt.plan.retention import find_kept, find_waiting
+from lazyt.plan.retention import find_long_pending, find_retained
 from lazyt.runtime.memory import Buffer
 
 
@@ -30,7 +30,7 @@ def test_nothing_is_kept_below_a_value_that_is_there() -> None:
     order = list(numbers)
     assert pending.node.data is None and pending.node not in numbers
     outside = {node: node is looks for node in order if node.data is None}
-    kept = find_kept(order, outside, {result}, {looks})
+    kept = find_retained(order, outside, {result}, {looks})
     assert set(kept) <= numbers.keys()
 
 
@@ -69,7 +69,7 @@ def test_a_chain_that_had_waited_is_gone_through_once(monkeypatch: pytest.Monkey
         before = sys.gettrace()
         sys.settrace(trace)
         try:
-            return find_waiting(node, clock.now - pending.PATIENCE, clock.now), steps[0]
+            return find_long_pending(node, clock.now - pending.PATIENCE, clock.now), steps[0]
         finally:
             sys.settrace(before)
 

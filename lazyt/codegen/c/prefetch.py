@@ -126,7 +126,7 @@ def _along_rows(phase: Phase, e: Expressions, second: int, far: bool) -> dict[in
                 assert asking.axis is not None
                 there = {last: variable(last) + constant(ahead), axis: variable(asking.axis)}
                 found.setdefault(id(asking), []).append(Prefetch(name, replace_axes(place, there)))
-            elif far and _goes_by_lanes(stage, e) and _keeps_busy(stage):
+            elif far and _goes_by_lanes(stage, e) and _does_more_than_fold(stage):
                 found.setdefault(id(stage), []).append(_further(e, name, place))
     return found
 
@@ -167,7 +167,7 @@ def _jumps(stage: Stage, axis: Axis, e: Expressions) -> bool:
     return False
 
 
-def _keeps_busy(stage: Stage) -> bool:
+def _does_more_than_fold(stage: Stage) -> bool:
     """Whether a loop does more than to fold what it reads: such loops only wait for memory."""
     return any(isinstance(s, Store) for s in stage.body) or cost_of(stage) >= LEAST_COST
 

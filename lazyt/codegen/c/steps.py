@@ -23,7 +23,7 @@ from lazyt.codegen.loops.extremes import split_positions
 from lazyt.codegen.loops.forms import LoopForm, suits, sums_only
 from lazyt.codegen.loops.row_folds import row_folds
 from lazyt.codegen.loops.series import split_series
-from lazyt.codegen.loops.transposes import lay_across, rows_together, transposes_of
+from lazyt.codegen.loops.transposes import lanes_across_rows, rows_together, transposes_of
 from lazyt.codegen.lower.axes import LEAST_RUN, divided_along
 from lazyt.codegen.lower.emitter import indices_of
 from lazyt.ir.index import (
@@ -281,7 +281,7 @@ class CpuPhase(StreamPhase):
         own = phase.lanes if any_size else best_lanes(phase, expressions)
         phase = replace(phase, lanes=given.lanes or own)
         if not (any_size or given.lanes or expressions.bands):
-            phase = lay_across(phase, expressions)
+            phase = lanes_across_rows(phase, expressions)
         if not expressions.bands:
             phase = split_positions(phase, lambda stage: row_folds(phase, stage, expressions))
             phase = split_series(phase)

@@ -87,11 +87,11 @@ def stage_on_stack(kernel: Kernel, first: int, third: int) -> Kernel:
     large = large_results(kernel, third)
     for buffer in kernel.buffers:
         if buffer.name in large and phase.lanes == "inner":
-            phase = _apart(phase, buffer, first // 2)
+            phase = _stage_result(phase, buffer, first // 2)
     return kernel if phase is kernel.phases[0] else replace(kernel, phases=(phase,))
 
 
-def _apart(phase: Phase, buffer: Buffer, most: int) -> Phase:
+def _stage_result(phase: Phase, buffer: Buffer, most: int) -> Phase:
     """The phase, with no more than ``most`` bytes on the stack where a loop stores a result that
     only a later loop reads, which stores it again."""
     places = [(n, s) for n, stage in enumerate(phase.stages) for s in _stores(stage, buffer.name)]

@@ -694,7 +694,7 @@ class ColumnsPhase(DensePhase):
         body = [self._array(compute_type(r.dtype), f"{r.name}_p", levels) for r in reduces]
         body += self._folded_parts(stage, axis, parts, 0)
         for r in reduces:
-            value = self._waiting(r, 0)
+            value = self._partial_fold(r, 0)
             if r.kind == "sum" and r.dtype.kind == "f":
                 value = self._folded(r, self.e.identity(r.kind, r.dtype), value)
             body += self._over_run([ct.assign(self._cell(r.name), value)], index=False)
@@ -728,12 +728,12 @@ class ColumnsPhase(DensePhase):
         folds: Trees = []
         for r in stage.body:
             if isinstance(r, Reduce):
-                left, right = self._waiting(r, level), self._waiting(r, level, 1)
+                left, right = self._partial_fold(r, level), self._partial_fold(r, level, 1)
                 folds.append(ct.assign(left, self._folded(r, left, right)))
         loop = ct.loop(f"bit{level}", ct.integer(0), ct.integer(2), inner)
         return [loop, *self._over_run(folds, index=False)]
 
-    def _waiting(self, r: Reduce, level: int, further: int = 0) -> ct.Node:
+    def _partial_fold(self, r: Reduce, level: int, further: int = 0) -> ct.Node:
         """Where the fold of a part waits: there are as many ahead as bits of its number are set."""
         bits = [ct.name(f"bit{bit}") for bit in range(level)]
         return self._cell(f"{r.name}_p", _sum([*bits, *([ct.integer(1)] * further)]))
@@ -759,7 +759,7 @@ class ColumnsPhase(DensePhase):
             if isinstance(r, Reduce):
                 value = self._part(r, dict(zip(offsets, values[r.name])), 0, distance, body)
                 assert value is not None
-                body.append(ct.assign(self._waiting(r, level), value))
+                body.append(ct.assign(self._partial_fold(r, level), value))
         return self._over_run(body)
 
 

@@ -282,12 +282,12 @@ def worth_sliding(plan: SlidePlan) -> bool:
     """Whether the operand slides along the results, and these fill vectors."""
     slide, spec = plan.slide, plan.spec
     along = all(w.point.extent >= w.tap.extent for w in slide.walks)
-    in_runs = len(slide.points) > 1 and lies_along(slide.value, slide.points[-1])
+    in_runs = len(slide.points) > 1 and is_along(slide.value, slide.points[-1])
     straight = bool(slide.walks) or in_runs
     return along and straight and spec.n >= 2 * spec.lanes and spec.flops >= 50_000
 
 
-def lies_along(value: Expr, axis: Axis) -> bool:
+def is_along(value: Expr, axis: Axis) -> bool:
     """Whether neighbours along an axis are neighbours in memory: every load that depends on it does
     so in its last index alone."""
     found = False

@@ -157,7 +157,7 @@ def reach_of(track: Track, points: int) -> int:
     return track.stride * (points - 1) + track.dilation * taps + 1
 
 
-def turn_operand(
+def transpose_operand(
     value: Expr, tracks: Sequence[Track], free: Sequence[Axis], shapes: Shapes
 ) -> Turned | None:
     """How an operand is turned, its places not joined yet; ``joined`` says how far they can be.
@@ -240,8 +240,8 @@ class LanesPlan:
             free = [a for a in slide.points if a not in taps]
             alone = [Track(t.axis, None, 1, 1) for t in tracks]
             self._made[run] = (
-                turn_operand(slide.value, tracks, free, self.shapes),
-                turn_operand(slide.fixed, alone, slide.others, self.shapes),
+                transpose_operand(slide.value, tracks, free, self.shapes),
+                transpose_operand(slide.fixed, alone, slide.others, self.shapes),
             )
         slides, other = self._made[run]
         return None if slides is None or other is None else (slides, other)
@@ -438,8 +438,8 @@ class _Printer(SlideText):
         tile = lay.line * lanes
         with self.over(self.outer), out.loop("g_p0", 0, first, form.chunk):
             out.clip("g_p1", "g_p0", form.chunk, first)
-            self._fill_turned("g_x", "g_ax", lay.slides)
-            self._fill_turned("g_b", "g_ab", lay.other)
+            self._fill_transposed("g_x", "g_ax", lay.slides)
+            self._fill_transposed("g_b", "g_ab", lay.other)
             begins = " && ".join(["g_p0 == 0", *(f"{a.name} == 0" for a in self.outer)])
             with out.loop("g_col", 0, spec.n), out.loop("g_row", 0, lay.lines, form.rows):
                 out.add(
@@ -449,7 +449,7 @@ class _Printer(SlideText):
                 )
         self._store()
 
-    def _fill_turned(self, name: str, table: str, part: Turned) -> None:
+    def _fill_transposed(self, name: str, table: str, part: Turned) -> None:
         """Turn what a chunk reads of an operand."""
         out, lanes, first = self.out, self.lanes, part.tracks[0]
         frees = part.free_pitches(self.form.chunk)

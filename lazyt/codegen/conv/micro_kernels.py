@@ -73,7 +73,7 @@ def sums_sections(
     return (vector_section(acc, vector_bytes), (name, "\n".join([*out, "}"]) + "\n"))
 
 
-def turn_section(acc: str, vector_bytes: int) -> tuple[str, str]:
+def transpose_section(acc: str, vector_bytes: int) -> tuple[str, str]:
     """``lz_turn_<acc>_v<bytes>(n, from, pitch, to, width)``: blocks of as many rows as a vector has
     lanes, with ``n`` elements each, ``n`` a multiple of the lanes, become columns of ``to``."""
     tag = f"{acc}_v{vector_bytes}"

@@ -20,12 +20,12 @@ from lazyt.codegen.conv.blocks import (
     COPIED,
     PARALLEL_FLOPS,
     SlidePlan,
-    lies_along,
+    is_along,
     tile_cycles,
     tiles_for,
 )
 from lazyt.codegen.conv.copies import Copy, SlideText, lay_copy
-from lazyt.codegen.conv.micro_kernels import sums_name, sums_sections, turn_section
+from lazyt.codegen.conv.micro_kernels import sums_name, sums_sections, transpose_section
 from lazyt.codegen.conv.windows import Track, splits, track_of
 from lazyt.codegen.matmul.micro_kernels import WORKER_SECTION, clamp_threads, open_kernel
 from lazyt.codegen.matmul.spec import ContractText, ceil_div, round_up
@@ -222,7 +222,7 @@ class _Printer(SlideText):
                 with out.loop("g_t", 0, tasks):
                     self._task()
         sections = sums_sections(spec.acc, form.rows, form.vectors, spec.vector_bytes)
-        used = (WORKER_SECTION, *sections, turn_section(spec.acc, spec.vector_bytes))
+        used = (WORKER_SECTION, *sections, transpose_section(spec.acc, spec.vector_bytes))
         note = f"{form}: an operand slides along the sums"
         return ContractText(used, out.text(), lay.shared + lay.private * workers, note)
 
@@ -339,7 +339,7 @@ def worth_summing(plan: SlidePlan) -> bool:
     along = all(w.tap.extent >= w.point.extent for w in slide.walks)
     if not slide.walks:
         last = plan.inner[-1] if len(plan.inner) > 1 else None
-        along = last is not None and all(lies_along(v, last) for v in (slide.value, slide.fixed))
+        along = last is not None and all(is_along(v, last) for v in (slide.value, slide.fixed))
     return along and spec.k >= 64 and spec.flops >= 50_000
 
 

@@ -19,7 +19,7 @@ from lazyt.ir.scalar import Expr
 MOST_KEPT = 256
 
 
-def keep_loads(phase: Phase, buffers: dict[str, Buffer]) -> Phase:
+def hold_loads(phase: Phase, buffers: dict[str, Buffer]) -> Phase:
     """The phase, with elements that are read in several loops over its longest axis kept at the
     first; as it is where threads cannot keep them. ``buffers`` are by their names."""
     axes = [s.axis for s in phase.stages if s.axis is not None]

@@ -19,7 +19,7 @@ from lazyt.codegen.c.family import Expressions, c_type
 from lazyt.codegen.c.routines import order_constants, unsigned
 from lazyt.codegen.c.safe_names import with_safe_names
 from lazyt.codegen.cuda.contraction import ContractPrinter
-from lazyt.codegen.cuda.register_rows import keep_loads
+from lazyt.codegen.cuda.register_rows import hold_loads
 from lazyt.codegen.cuda.threads import (
     MOST_SHARED_BYTES,
     GroupPhase,
@@ -242,7 +242,7 @@ def choose_form(
         if columns.shared_bytes <= MOST_SHARED_BYTES:
             return columns, "columns"
     # A reduction takes less shared memory here. A single thread would hold whole rows.
-    rows = GroupPhase(keep_loads(phase, expressions.buffers), expressions, most_blocks, False)
+    rows = GroupPhase(hold_loads(phase, expressions.buffers), expressions, most_blocks, False)
     if rows.shared_bytes <= MOST_SHARED_BYTES:
         return rows, "rows"
     return ThreadPhase(phase, expressions, most_blocks), "threads (too many reductions)"

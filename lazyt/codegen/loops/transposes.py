@@ -1,9 +1,9 @@
 """What is read and written across the lanes goes through a small array on the stack.
 
 Where a loop walks memory along its own axis and lanes lie on rows, each lane would touch a line of
-its own. A tile of rows by steps is turned on its way: from memory before the steps, and back after
-them. So is what a map reads of a transposed operand, whose second axis then becomes a loop, and
-what runs along many rows (a running sum or maximum): 64 of them wait for a step together.
+its own. A tile of rows by steps is transposed on its way: from memory before the steps, and back
+after them. So is what a map reads of a transposed operand, whose second axis then becomes a loop,
+and what runs along many rows (a running sum or maximum), 64 of them together.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ MOST_ARRAYS = 5
 #: Rows that a running sum walks together, by the least steps of each. More of long rows are more
 #: streams than a processor fetches ahead of; those of a few steps are one stretch of memory.
 ROWS_BY_STEPS = ((32, 8), (16, 16))
-#: Tiles are turned in squares of this many steps, and the rest of each row one by one: of shorter
-#: rows than this that is so much that bare sums rather run along rows, one after the other.
+#: Tiles are transposed in squares of this many steps, and the rest of each row one by one: of
+#: shorter rows than this that is so much that bare sums rather run along rows, one after the other.
 SQUARE, LEAST_WITH_REST = 8, 24
 #: Rows so short that lanes lie across them, and the values that such a tile keeps at most.
-SHORT, MOST_KEPT = 64, 256
+SHORT, MOST_STORED = 64, 256
 
 
 class Transpose(NamedTuple):
@@ -80,7 +80,7 @@ def _accesses(phase: Phase, expressions: Expressions) -> Iterator[tuple[Buffer, 
                     yield buffer, linearize(item.index, buffer.shape), False
 
 
-def lay_across(phase: Phase, expressions: Expressions) -> Phase:
+def lanes_across_rows(phase: Phase, expressions: Expressions) -> Phase:
     """The phase with lanes across short rows, or with a loop along what a map reads transposed;
     itself where neither is the case."""
     if phase.lanes == "inner":
@@ -90,7 +90,7 @@ def lay_across(phase: Phase, expressions: Expressions) -> Phase:
 
 
 def rows_together(phase: Phase, most: int) -> int:
-    """How many neighbouring rows a phase with turned accesses walks at once."""
+    """How many neighbouring rows a phase with transposed accesses walks at once."""
     steps = [s.axis.extent for s in phase.stages if s.axis is not None and _scans(s)]
     fitting = [rows for least, rows in ROWS_BY_STEPS if steps and least <= max(steps)]
     return min([most, *fitting[:1]])
@@ -103,7 +103,7 @@ def _scans(stage: Stage) -> bool:
 
 def _scans_rows(phase: Phase, expressions: Expressions) -> bool:
     """Whether the phase runs along many rows, each step waiting for the one before, and lanes on
-    rows need nothing but turned accesses."""
+    rows need nothing but transposed accesses."""
     looped = [stage for stage in phase.stages if stage.axis is not None]
     if not phase.grid or phase.grid[-1].extent < SHORT or len(looped) != 1:
         return False
@@ -126,11 +126,11 @@ def _is_better_bare(stage: Stage) -> bool:
 
 
 def _is_short(phase: Phase, expressions: Expressions) -> bool:
-    """Whether all loops are short, and lanes on rows need nothing but turned accesses."""
+    """Whether all loops are short, and lanes on rows need nothing but transposed accesses."""
     looped = [stage for stage in phase.stages if stage.axis is not None]
     if not phase.grid or phase.grid[-1].extent < SHORT or not looped:
         return False
-    kept = 0
+    stored_values = 0
     for stage in looped:
         axis = stage.axis
         assert axis is not None
@@ -138,18 +138,18 @@ def _is_short(phase: Phase, expressions: Expressions) -> bool:
             return False
         if _scans(stage) or not _is_easy(phase, stage, expressions):
             return False
-        kept += axis.extent * sum(isinstance(s, Keep) for s in stage.body)
-    return kept <= MOST_KEPT
+        stored_values += axis.extent * sum(isinstance(s, Keep) for s in stage.body)
+    return stored_values <= MOST_STORED
 
 
 def _is_easy(phase: Phase, stage: Stage, expressions: Expressions) -> bool:
-    """Whether lanes on rows find what a loop touches side by side, or turned."""
+    """Whether lanes on rows find what a loop touches side by side, or transposed."""
     last = phase.grid[-1]
-    turns = {(t.buffer, t.place) for t in transposes_of(phase, stage, expressions)}
+    transposed = {(t.buffer, t.place) for t in transposes_of(phase, stage, expressions)}
     touched = 0
     for buffer, place, _ in _accesses(replace(phase, stages=(stage,)), expressions):
         easy = place.coefficient(last) in (0, 1) and not data_of(place)
-        if not easy and (buffer.name, place) not in turns:
+        if not easy and (buffer.name, place) not in transposed:
             return False
         touched += 1
     whole = sum(isinstance(e, Load) for s in stage.body for e in sub_expressions(s.value))

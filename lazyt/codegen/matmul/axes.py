@@ -243,7 +243,7 @@ _NEAR = 8
 def operand_place(e: Expressions, dtype: DType, value: Expr, groups: Groups) -> Place | None:
     """Where an operand lies, if it is nothing but elements of ``dtype`` of a buffer, over its axes
     of the batch, along the panel and of k."""
-    return _lies(e, dtype, value, groups) if isinstance(value, Load) else None
+    return _place_in(e, dtype, value, groups) if isinstance(value, Load) else None
 
 
 def result_place(e: Expressions, phase: ContractPhase) -> Place | None:
@@ -257,10 +257,10 @@ def result_place(e: Expressions, phase: ContractPhase) -> Place | None:
     if not isinstance(store.value, Var) or store.value.name != phase.name:
         return None
     groups = (phase.batch, phase.rows, phase.columns)
-    return _lies(e, phase.accumulator.compute, store, groups)
+    return _place_in(e, phase.accumulator.compute, store, groups)
 
 
-def _lies(e: Expressions, dtype: DType, item: Load | Store, groups: Groups) -> Place | None:
+def _place_in(e: Expressions, dtype: DType, item: Load | Store, groups: Groups) -> Place | None:
     """Where elements of ``dtype`` of a buffer lie, over three groups of axes."""
     buffer = e.buffers[item.buffer]
     if buffer.dtype is not dtype or buffer.role == "band":

@@ -158,7 +158,7 @@ def _form_of_vectors(spec: ContractSpec, parallel: bool) -> PackedForm:
     strip = min(col_block, 4 * width)
     near = _is_near(spec)
     apart = near and reads_apart(spec, width)
-    straight = reads_straight(spec) or (near and lies_straight(spec, rows))
+    straight = reads_straight(spec) or (near and is_straight(spec, rows))
     packed = k_span * col_span * spec.item
     few = parallel and not (private or spec.any_size) and 1 < spec.threads <= _FEW_THREADS
     copies = few and not apart and packed <= l2  # else it comes from level 3 anyway
@@ -239,7 +239,7 @@ def _steps_of(spec: ContractSpec, most: int) -> int:
 def _straight_far(spec: ContractSpec, form: PackedForm) -> PackedForm:
     """The form for rows of A that meet few columns and lie so far apart that only some of them can
     be read where they lie at a time."""
-    if not lies_straight(spec, _FAR_ROWS):
+    if not is_straight(spec, _FAR_ROWS):
         return form
     return replace(
         form, rows=_FAR_ROWS, k_block=_steps_of(spec, _FAR_STEPS), straight=True, ahead=False,
@@ -251,8 +251,8 @@ def _both_far(spec: ContractSpec, form: PackedForm) -> PackedForm:
     """The form in which few rows read B where it lies, in no near cache: to copy it would be a good
     part of the work. Threads share columns, where each gets some."""
     rows = form.rows
-    straight = lies_straight(spec, rows)
-    if not straight and rows > _FAR_ROWS and lies_straight(spec, _FAR_ROWS):
+    straight = is_straight(spec, rows)
+    if not straight and rows > _FAR_ROWS and is_straight(spec, _FAR_ROWS):
         rows, straight = _FAR_ROWS, True
     width = form.vectors * spec.lanes
     whole, row_block = round_up(spec.n, width), round_up(spec.m, rows)
@@ -346,7 +346,7 @@ def _is_near(spec: ContractSpec) -> bool:
     return (spec.m + spec.n) * spec.k * spec.item <= spec.cache[1] // _NEAR_SHARE
 
 
-def lies_straight(spec: ContractSpec, rows: int) -> bool:
+def is_straight(spec: ContractSpec, rows: int) -> bool:
     """Whether ``rows`` of A may be read where they lie at a time: they stay in the first-level
     cache, where more than it has ways would push each other out if they share its sets."""
     a = spec.a_plain
@@ -379,4 +379,4 @@ def _are_few(spec: ContractSpec) -> bool:
 def reads_straight(spec: ContractSpec) -> bool:
     """Whether rows of A meet so few columns that they are read where they lie."""
     rows, _ = register_tile(spec)
-    return spec.k > 0 and _are_few(spec) and lies_straight(spec, rows)
+    return spec.k > 0 and _are_few(spec) and is_straight(spec, rows)

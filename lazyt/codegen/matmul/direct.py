@@ -174,7 +174,7 @@ def emit_dot_form(spec: ContractSpec, form: DotForm) -> tuple[str, int]:
     turned = turns(spec)
     ways = _dots_of(spec).groups * spec.lanes if turned else DOT_WAYS
     full = spec.m if turned else spec.m // ways * ways
-    panel = turned and not _lies_along(spec)
+    panel = turned and not _is_along(spec)
     with open_kernel(out, spec):
         if form.parallel:
             clamp_threads(out, spec.max_threads)
@@ -188,7 +188,7 @@ def emit_dot_form(spec: ContractSpec, form: DotForm) -> tuple[str, int]:
                 out.pragma(team)
             with out.loop("g_b", 0, spec.batch), out.loop("g_row", start, stop, step):
                 if turned:
-                    _turned_dots(out, spec)
+                    _transposed_dots(out, spec)
                 else:
                     _dots(out, spec, step)
     return out.text(), spec.batch * spec.k * spec.n * spec.item if panel else 0
@@ -218,7 +218,7 @@ def _is_direct(spec: ContractSpec) -> bool:
     return spec.a_plain is not None and spec.a_plain.k == 1
 
 
-def _lies_along(spec: ContractSpec) -> bool:
+def _is_along(spec: ContractSpec) -> bool:
     """Whether columns are a panel as they lie."""
     x = spec.b_plain
     if x is None:
@@ -247,7 +247,7 @@ def _pack_columns(out: CText, spec: ContractSpec) -> None:
         fill_panel(out, spec, "g_to", side)
 
 
-def _turned_dots(out: CText, spec: ContractSpec) -> None:
+def _transposed_dots(out: CText, spec: ContractSpec) -> None:
     """The sums of some vectors of rows from ``g_row``, whose k are adjacent, and of all columns.
 
     Rows that are no plain memory are computed a few steps at a time first.
@@ -269,7 +269,7 @@ def _turned_dots(out: CText, spec: ContractSpec) -> None:
                     out.assign(place, spec.load_a("g_b", "g_i", "g_k"))
         lines = (a.at("g_b", "g_row", "g_p0"), a.side) if direct and a else ("g_lines", _LINE)
         column = f"g_x + (g_b * {spec.k} + g_p0) * {spec.n}"
-        if x is not None and _lies_along(spec):
+        if x is not None and _is_along(spec):
             column = x.at("g_b", "0", "g_p0")
         out.add(
             f"{dots.name}(g_p1 - g_p0, {lines[0]}, {lines[1]}, g_end - g_row,",

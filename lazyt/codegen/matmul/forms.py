@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from lazyt.codegen.conv.blocks import SlideForm, SlidePlan, tiles_for
 from lazyt.codegen.conv.windows import splits
-from lazyt.codegen.matmul.blocks import lies_straight, reads_apart
+from lazyt.codegen.matmul.blocks import is_straight, reads_apart
 from lazyt.codegen.matmul.contraction import (
     DOT_MOST_COLUMNS,
     PARALLEL_FLOPS,
@@ -70,7 +70,7 @@ def _packed_fits(spec: ContractSpec, form: PackedForm) -> bool:
         return False
     if form.apart and (form.ahead or form.copies or not reads_apart(spec, width)):
         return False
-    if form.straight and (form.ahead or not lies_straight(spec, form.rows)):
+    if form.straight and (form.ahead or not is_straight(spec, form.rows)):
         return False
     copies = spec.max_threads if form.private else spec.threads if form.copies else 1
     packed = form.k_span * form.col_span * copies

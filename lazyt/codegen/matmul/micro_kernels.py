@@ -308,7 +308,7 @@ def lines_sections(
     if not apart:
         # Long rows would leave the first-level cache before they are multiplied.
         out.append(f"    if (kc <= {_SHORT // size})")
-        out += [*_ask_ahead(rows, size, ""), "    else", *_ask_ahead(rows, size, ", 0, 2")]
+        out += [*_prefetch_rows(rows, size, ""), "    else", *_prefetch_rows(rows, size, ", 0, 2")]
     for r in range(rows):
         row = f"({r} < count ? {r} * pitch : 0)" if r else "0"
         out.append(f"    const {kind} *const a{r} = a + {row};")
@@ -326,7 +326,7 @@ def _ask_beside(vectors: int, vector_bytes: int, size: int) -> tuple[str, ...]:
     return tuple(f"__builtin_prefetch(b + {start}, 0, 2);" for start in starts)
 
 
-def _ask_ahead(rows: int, size: int, level: str) -> list[str]:
+def _prefetch_rows(rows: int, size: int, level: str) -> list[str]:
     return [
         f"        for (lz_i64 r = {rows}; r < {2 * rows}; r++)",
         f"            for (lz_i64 k = 0; k < kc; k += {64 // size})",

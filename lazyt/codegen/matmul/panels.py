@@ -240,7 +240,7 @@ def dots_sections(dots: Dots) -> tuple[tuple[str, str], ...]:
         # The rest of the rows is a square that overlaps the last one, unless it is too short.
         f"    const lz_i64 rest = kc % {lanes};",
         f"    const lz_i64 whole = kc < {lanes} ? 0 : rest < 3 ? kc - rest : kc;",
-        *_ahead(dots),
+        *_prefetch_next(dots),
     ]
     behind = _BEHIND // size if dots.apart else 0
     team = 1 if dots.apart else groups
@@ -269,7 +269,7 @@ def dots_sections(dots: Dots) -> tuple[tuple[str, str], ...]:
     return (vector_section(acc, dots.vector_bytes), (name, "\n".join(out) + "\n"))
 
 
-def _ahead(dots: Dots) -> list[str]:
+def _prefetch_next(dots: Dots) -> list[str]:
     """How many elements further on the next ones are asked for."""
     if dots.cached:
         return []
@@ -412,7 +412,7 @@ def fill_panel(out: CText, spec: ContractSpec, dest: str, side: Side) -> None:
     Complete panels get a loop of constant length, which compilers vectorise better.
     """
     if side.unit_is_k:
-        _turn_panel(out, spec, dest, side)
+        _transpose_panel(out, spec, dest, side)
         return
     name, width = side.name, side.width
     with out.block(f"if ({name}0 + {width} <= {side.stop})" if side.ragged else ""):
@@ -446,7 +446,7 @@ def _copy_whole_panel(out: CText, spec: ContractSpec, dest: str, side: Side) -> 
             _copy_panel(out, dest, side)
 
 
-def _turn_panel(out: CText, spec: ContractSpec, dest: str, side: Side) -> None:
+def _transpose_panel(out: CText, spec: ContractSpec, dest: str, side: Side) -> None:
     """Rows along k become columns, straight from where they lie, or from a piece of each that is
     computed first."""
     name, width, place = side.name, side.width, side.place
@@ -464,7 +464,7 @@ def _turn_panel(out: CText, spec: ContractSpec, dest: str, side: Side) -> None:
         out.add(f"const lz_i64 {name}1 = {name}0 + {width};")
     run = run_of(place.steps) if place is not None else 0
     if place is not None and run >= _RUN and not spec.any_size:
-        _turn_runs(out, spec, dest, side, place, count)
+        _transpose_runs(out, spec, dest, side, place, count)
         return
     out.add(f"_Alignas(64) {spec.panel} g_line[{width * _LINE}];")
     with out.loop("g_q0", "g_p0", end, _LINE):
@@ -476,7 +476,7 @@ def _turn_panel(out: CText, spec: ContractSpec, dest: str, side: Side) -> None:
         out.add(f"{lay}(g_q1 - g_q0, g_line, {_LINE}, {count}, {target});")
 
 
-def _turn_runs(
+def _transpose_runs(
     out: CText, spec: ContractSpec, dest: str, side: Side, place: Place, count: str
 ) -> None:
     """Rows, at any distances, become columns where they lie, one run along k after the other."""

@@ -187,7 +187,7 @@ def build(program: Program, compiler: Compiler, key: str) -> bytes:
     try:
         return _in_some_place(lambda folder: _build_in(folder, sources, compiler), compiler.command)
     except UnitError as error:
-        kept = cache.keep_failed(key, sources[error.unit])
+        kept = cache.save_failed(key, sources[error.unit])
         raise CompileError(error.command, error.stderr, kept) from None
 
 
@@ -210,7 +210,7 @@ def _in_some_place(work: Callable[[str], _T], command: Sequence[str]) -> _T:
     Raises NoPlaceError, and UnitError where a compiler fails for another reason.
     """
     faults = []
-    for place in cache.scratch_places():
+    for place in cache.scratch_folders():
         try:
             with cache.scratch(place) as folder:
                 try:

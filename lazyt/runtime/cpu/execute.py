@@ -566,7 +566,7 @@ def _open_copy(binary: bytes, opened: Callable[[str], _T]) -> _T:
                 return opened(_path_of(handle))
         except OSError as error:  # a system that forbids that
             fault = error
-    for place in cache.scratch_places():
+    for place in cache.scratch_folders():
         try:
             with cache.scratch(place) as folder:
                 path = os.path.join(folder, "plan.so")

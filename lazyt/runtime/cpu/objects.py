@@ -223,7 +223,7 @@ class Objects:
     def _place(self) -> str:
         """The folder that is worked in; raises OSError where there is none."""
         if not self._folder:
-            for place in cache.scratch_places():
+            for place in cache.scratch_folders():
                 with contextlib.suppress(OSError):
                     self._folder = self._stack.enter_context(cache.scratch(place))
                     return self._folder

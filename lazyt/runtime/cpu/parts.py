@@ -120,7 +120,7 @@ class Job:
 
 def _scratch() -> str:
     faults = []
-    for place in cache.scratch_places():
+    for place in cache.scratch_folders():
         try:
             return cache.make_scratch(place)
         except OSError as error:

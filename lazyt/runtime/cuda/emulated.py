@@ -148,7 +148,7 @@ def build(source: str, functions: Iterable[str], watched: bool = False) -> bytes
 
     compiler = find_compiler()
     source = "\n".join([source, *(f"LZ_EMULATED({name})" for name in functions)]) + "\n"
-    place = next(iter(cache.scratch_places()))
+    place = next(iter(cache.scratch_folders()))
     with cache.scratch(place) as folder:
         text, output = os.path.join(folder, "kernels.cpp"), os.path.join(folder, "kernels.so")
         with open(text, "w", encoding="utf-8") as file:
@@ -164,7 +164,7 @@ def build(source: str, functions: Iterable[str], watched: bool = False) -> bytes
         for command in commands:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
-                kept = cache.keep_failed(cache.hash_text(source), source)
+                kept = cache.save_failed(cache.hash_text(source), source)
                 raise CompileError(command, done.stderr, kept)
         with open(output, "rb") as file_:
             return file_.read()
@@ -173,7 +173,7 @@ def build(source: str, functions: Iterable[str], watched: bool = False) -> bytes
 def open_library(image: bytes) -> ctypes.CDLL:
     """Loads a shared object from a copy that is deleted at once; the mapping outlives the file."""
     fault: OSError | None = None
-    for place in cache.scratch_places():
+    for place in cache.scratch_folders():
         with cache.scratch(place) as folder:
             path = os.path.join(folder, "kernels.so")
             try:

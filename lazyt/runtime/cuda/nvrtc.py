@@ -39,7 +39,7 @@ def disassemble(image: bytes) -> str:
     command = tool()
     if command is None:
         raise DeviceError(_ADVICE)
-    with cache.scratch(next(iter(cache.scratch_places()))) as folder:
+    with cache.scratch(next(iter(cache.scratch_folders()))) as folder:
         path = os.path.join(folder, "kernels.cubin")
         with open(path, "wb") as file:
             file.write(image)
@@ -155,7 +155,7 @@ def compile_cubin(source: str, arch: str = "sm_90a") -> Cubin:
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
         log = _read(nvrtc, program, "ProgramLog").decode(errors="replace").strip("\0 \n")
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            kept = cache.keep_failed(cache.hash_text(source), source)
+            kept = cache.save_failed(cache.hash_text(source), source)
             raise CompileError(["nvrtc", *options], log or str(status), kept)
         image = _read(nvrtc, program, "CUBIN" if arch.startswith("sm_") else "PTX")
     finally:

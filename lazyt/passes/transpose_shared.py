@@ -1,13 +1,14 @@
-"""Values that many kernels would read across their memory are turned once for all of them.
+"""Values that many kernels would read across their memory are transposed once for all of them.
 
 A step of a recurrent layer multiplies a few rows by a weight along the weight's rows. Register
-tiles want neighbours in memory to be neighbours in the result, so each step would turn the weight
-while multiplying, or pad the few rows to a whole vector. Turned once, every product reads it where
-it lies: 10 rows of 256 numbers times 1024 by 256 take 95 us the one way and 52 the other, and
-turning as long as two or three of these products. The order of sums stays, so no bit changes.
+tiles want neighbours in memory to be neighbours in the result, so each step would transpose the
+weight while multiplying, or pad the few rows to a whole vector. Transposed once, every product
+reads it in place: 10 rows of 256 numbers times 1024 by 256 take 95 us the one way and 52 the other,
+and transposing as long as two or three of these products. The order of sums stays, so no bit
+changes.
 
 A sequence whose steps are columns (``x[:, :, t]``) is read a number from each line of memory, so
-that every step reads all of it. Steps come first in what is turned.
+that every step reads all of it. Steps come first in what is transposed.
 
 When it must run: on a graph in normal form. What it leaves alone: products of other shapes and few
 steps, which gain less than a copy takes.
@@ -21,14 +22,14 @@ from collections.abc import Sequence
 from lazyt import ops
 from lazyt.ir.graph import Node, rebuild, remake, topological
 
-#: Products or columns that a value is turned for, at least; elements of such a column.
+#: Products or columns that a value is transposed for, at least; elements of such a column.
 FEWEST, LEAST_ELEMENTS = 8, 512
 #: Rows of such a product: fewer are sums along the weight's rows as they lie, more pay for packing.
 LEAST_ROWS, MOST_ROWS = 9, 48
 
 
-def turn_shared(roots: Sequence[Node]) -> list[Node]:
-    """The graph with such values turned."""
+def transpose_shared(roots: Sequence[Node]) -> list[Node]:
+    """The graph with such values transposed."""
     uses: Counter[Node] = Counter()
     for node in topological(roots):
         uses.update([node.inputs[side] for side in _along_rows(node)])
@@ -60,19 +61,19 @@ def _is_column(node: Node) -> bool:
 
 
 def _row(node: Node, source: Node) -> Node:
-    """The slice of a column as that of a row of what is turned."""
+    """The slice of a column as that of a row of what is transposed."""
     rank = len(node.shape)
     starts, sizes, steps = ((axis[-1], *axis[:-1]) for axis in node.params)
-    turned = ops.permute(source, _last_first(rank))
-    return ops.permute(ops.slice_(turned, starts, sizes, steps), (*range(1, rank), 0))
+    transposed = ops.permute(source, _last_first(rank))
+    return ops.permute(ops.slice_(transposed, starts, sizes, steps), (*range(1, rank), 0))
 
 
 def _last_first(rank: int) -> tuple[int, ...]:
     return (rank - 1, *range(rank - 1))
 
 
-def is_turned(node: Node, users: Sequence[Node]) -> bool:
-    """Whether a node is a value that was turned for its ``users``."""
+def is_transposed(node: Node, users: Sequence[Node]) -> bool:
+    """Whether a node is a value that was transposed for its ``users``."""
     if node.op.name != "permute" or len(users) < FEWEST:
         return False
     rank = len(node.shape)
