@@ -236,7 +236,7 @@ def test_all_state_of_the_process_is_named() -> None:
     assert not found - named, f"name in lazyt/tools/state.py: {sorted(found - named)}"
     assert not named - found, f"nothing changes these: {sorted(named - found)}"
     lines = state.report().splitlines()
-    assert any(line.startswith("lazyt.ir.heads.living ") for line in lines)
+    assert any(line.startswith("lazyt.ir.op.living ") for line in lines)
     for item in state.all_state():
         if "." in item.guard:  # a lock
             path = item.guard.split(".")

@@ -40,7 +40,7 @@ class State(NamedTuple):
     meaning: str
 
 
-_PLANNING, _LOADING = "plan.planning.lock", "runtime.cpu.execute._loading"
+_PLANNING, _LOADING = "plan.build.lock", "runtime.cpu.execute._loading"
 
 #: By module: names with guards and meanings.
 _TABLE: dict[str, dict[str, tuple[str, str]]] = {
@@ -78,7 +78,6 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "transform_to": ("import", "transforms by constraint"),
     },
     "distributions.kl": {"_KL_REGISTRY": ("import", "divergences by two classes")},
-    "functional.elementwise.choice": {"_expressions": ("atomic", "memo: expressions of where")},
     "functional.elementwise.special_functions": {
         "_mvlgammas": ("atomic", "memo: builders by dimension"),
         "_polygammas": ("atomic", "memo: builders by order"),
@@ -88,6 +87,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "functional.linalg.products": {"_checked": ("atomic", "memo: operands of linear that fit")},
     "functional.methods": {"INPLACE_FUNCTIONS": ("import", "in-place forms that are functions")},
     "functional.operands": {
+        "_choices": ("atomic", "memo: expressions of where"),
         "_constants": ("atomic", "memo: constants of recent calls"),
         "_expressions": ("atomic", "memo: expressions of operands of two dtypes"),
         "_mapped": ("atomic", "memo: expressions of maps"),
@@ -150,7 +150,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "_ageing": ("thread", "whether nodes that are found again count as new"),
         "clock": (_PLANNING, "how often graphs were computed; pending, planning count"),
     },
-    "ir.heads": {
+    "ir.op": {
         "_recent": ("atomic", "memo: heads that loops make again"),
         "living": ("atomic", "heads by op, parameters and arity, weakly"),
     },
