@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from lazyt.autograd.forward_ad import Differential
-from lazyt.autograd.trees import Tree, flatten, mapped, unflatten
 from lazyt.autograd.vectorizing import vmap
 from lazyt.errors import GradientError
 from lazyt.functional.creation.filling import ones_like, zeros_like
 from lazyt.functional.creation.ramps import eye
 from lazyt.functional.shapes.joining import cat
 from lazyt.handle.grad_mode import enable_grad
+from lazyt.handle.pytree import TreeSpec, flatten, mapped, unflatten
 from lazyt.handle.tensor import Tensor
 
 Argnums = int | tuple[int, ...]
@@ -93,7 +93,7 @@ def grad_and_value(
             grads = run.pull([output], [output.node], [ones_like(output).detach().node])
         trees = [flatten(args[number])[1] for number in numbers]
         found = iter(run.tensors(grads))
-        gradients = tuple(unflatten([next(found) for _ in range(t.count)], t) for t in trees)
+        gradients = tuple(unflatten([next(found) for _ in range(t.num_leaves)], t) for t in trees)
         gradient = gradients[0] if isinstance(argnums, int) else gradients
         value = results(run, output)
         extra = results(run, aux) if has_aux else None
@@ -364,7 +364,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     return outputs, pushed
 
 
-def _check_like(index: int, move: Tensor, primal: Tensor, tree: Tree) -> None:
+def _check_like(index: int, move: Tensor, primal: Tensor, tree: TreeSpec) -> None:
     for title, own, wanted in (
         ("shape", move.shape, primal.shape), ("dtype", move.dtype, primal.dtype),
     ):  # fmt: skip

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazyt.autograd.levels import Level, batched, entered, repeated, stack, symbol
-from lazyt.autograd.trees import Tree, flatten, spread, unflatten
 from lazyt.errors import BoundsError, LazytError, ShapeError
 from lazyt.handle.dispatch import assign, lay_out, wrap
 from lazyt.handle.layout import strides_like
+from lazyt.handle.pytree import TreeSpec, flatten, spread, unflatten
 from lazyt.handle.storage import Storage
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.graph import Node
@@ -108,7 +108,7 @@ def _check_out_dims(out_dims: Any, func: Any) -> None:
 
 
 def _checked_dims(
-    in_dims: Any, args: tuple[Any, ...], leaves: list[Any], tree: Tree, func: Any
+    in_dims: Any, args: tuple[Any, ...], leaves: list[Any], tree: TreeSpec, func: Any
 ) -> list[int | None]:
     """The axis of every leaf of the arguments. Raises ShapeError."""
     start = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): "
@@ -169,7 +169,7 @@ def _call(
     func: Callable[..., Any],
     leaves: list[Any],
     dims: list[int | None],
-    tree: Tree,
+    tree: TreeSpec,
     kwargs: dict[str, Any],
     size: int,
     out_dims: Any,
@@ -191,7 +191,7 @@ def _call(
     return unflatten(results, out_tree)
 
 
-def _places(out: Any, tree: Tree, out_dims: Any, func: Any) -> list[int | None]:
+def _places(out: Any, tree: TreeSpec, out_dims: Any, func: Any) -> list[int | None]:
     if isinstance(out, Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1:
         return list(out_dims)
     found = spread(out_dims, tree)

@@ -10,7 +10,7 @@ from typing import Any
 
 from lazyt.config import tuned_here
 from lazyt.errors import LazytError
-from lazyt.handle.pytree import Tree
+from lazyt.handle.pytree import Flat
 from lazyt.handle.tensor import Tensor
 from lazyt.tracing.jit import Captured, jit
 from lazyt.tracing.jit import wrap_function as wrap
@@ -69,7 +69,7 @@ class Tuned(Captured):
         try:
             result = super()._call(args, kwargs)
             leaves: list[Any] = []
-            Tree.flatten(result, leaves)
+            leaves.extend(Flat(result).leaves)
             for leaf in leaves:
                 if isinstance(leaf, Tensor):
                     leaf.realize()  # later its plan would not be tuned

@@ -1,9 +1,12 @@
-"""Nested structures taken apart: their leaves, their shapes, and what holds them.
+"""Nested values: their leaves, their shapes, and what holds them.
 
-Arguments and results of captured functions are such structures. Tuples, lists and dicts, also of
-classes of the user's, are taken apart always; dataclasses where they are results; and objects,
-functions with closures, methods and partials among the arguments once another one of their kind was
-given in the same place (``Opening``), so that fresh ones are told apart by what is in them.
+Two users ask differently. Programs and transforms flatten *trees*, as PyTorch defines them:
+``flatten``, ``TreeSpec``, ``register``. Captured functions take their arguments and results apart
+as far as a replay has to know and to rebuild them: ``Flat``. Tuples, lists, dicts and deques, also
+of the program's own classes, are taken apart always; dataclasses and registered classes where they
+are results; and objects, functions with closures, methods and partials among the arguments once
+another one of their kind was given in the same place (``Opening``), so that fresh ones are told
+apart by what is in them.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import functools
 import types
 import weakref
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from lazyt.handle.tensor import Size, Tensor
@@ -77,6 +80,202 @@ class Identity:
         return "<a freed object>" if value is None else f"<one {type(value).__name__}>"
 
 
+# Trees as programs see them (``utils._pytree``, ``vmap``, ``grad``): None is a leaf, and so is what
+# is of a subclass of a container.
+
+#: What takes a value of a class apart, into its parts and a context, and its inverse.
+Taker = Callable[[Any], tuple[Iterable[Any], Any]]
+Maker = Callable[[list[Any], Any], Any]
+_containers: dict[type, tuple[Taker, Maker]] = {
+    list: (lambda value: (value, None), lambda parts, _: parts),
+    tuple: (lambda value: (value, None), lambda parts, _: tuple(parts)),
+    deque: (lambda value: (value, value.maxlen), deque),
+    dict: (lambda value: (value.values(), list(value)), lambda parts, keys: dict(zip(keys, parts))),
+    OrderedDict: (
+        lambda value: (value.values(), list(value)),
+        lambda parts, keys: OrderedDict(zip(keys, parts)),
+    ),
+    defaultdict: (
+        lambda value: (value.values(), [value.default_factory, list(value)]),
+        lambda parts, context: defaultdict(context[0], zip(context[1], parts)),
+    ),
+}
+#: Classes that programs registered.
+_registered: dict[type, tuple[Taker, Maker]] = {}
+
+
+def register(kind: type, taker: Taker, maker: Maker) -> None:
+    """Make values of class ``kind`` trees: the ``taker`` gives the parts of one and a context,
+    which the ``maker`` takes. Raises ValueError where they are trees already."""
+    if kind in _registered or kind in _containers:
+        raise ValueError(f"{kind} is already registered as pytree node.")
+    _registered[kind] = taker, maker
+
+
+class TreeSpec:
+    """The shape of a nested value.
+
+    Attributes:
+        type: the container's class, None for a leaf.
+        context: a dict's keys, a named tuple's class, or what else the container holds.
+    """
+
+    __slots__ = ("_parts", "context", "type")
+
+    def __init__(self, kind: type | None, context: Any, parts: list[TreeSpec]) -> None:
+        self.type = kind
+        self.context = context
+        self._parts = parts
+
+    @property
+    def num_leaves(self) -> int:
+        """Number of leaves."""
+        return 1 if self.type is None else sum(part.num_leaves for part in self._parts)
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of leaves and of what holds them."""
+        return 1 + sum(part.num_nodes for part in self._parts)
+
+    @property
+    def num_children(self) -> int:
+        """Number of shapes inside."""
+        return len(self._parts)
+
+    def children(self) -> list[TreeSpec]:
+        """The shapes inside."""
+        return list(self._parts)
+
+    def child(self, index: int) -> TreeSpec:
+        """The shape at ``index``."""
+        return self._parts[index]
+
+    def is_leaf(self) -> bool:
+        """Whether this is the shape of a leaf."""
+        return self.type is None
+
+    @property
+    def keys(self) -> list[Any] | None:
+        """The keys, of a dict; None for others."""
+        if self.type is None or not issubclass(self.type, dict):
+            return None
+        keys: list[Any] = self.context[1] if self.type is defaultdict else self.context
+        return keys
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TreeSpec) and (
+            (self.type, self.context, self._parts) == (other.type, other.context, other._parts)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.type, tuple(self._parts)))
+
+    def __repr__(self) -> str:
+        if self.type is None:
+            return "*"
+        own = self.type in _containers or self.type in _registered
+        title = self.type.__name__ if own else "namedtuple"
+        inner = (",\n" + "  ").join(repr(part).replace("\n", "\n  ") for part in self._parts)
+        return f"TreeSpec({title}, {self.context}, [{inner}])"
+
+    def pretty(self) -> str:
+        """The shape as it would be written, with stars for leaves."""
+        return repr(self.build(iter([_Star()] * self.num_leaves)))
+
+    def build(self, leaves: Iterator[Any]) -> Any:
+        """The value of this shape with the next leaves."""
+        kind = self.type
+        if kind is None:
+            return next(leaves)
+        items = [part.build(leaves) for part in self._parts]
+        made = _containers.get(kind) or _registered.get(kind)
+        return kind(*items) if made is None else made[1](items, self.context)
+
+
+class _Star:
+    """A leaf in a shape that is shown."""
+
+    def __repr__(self) -> str:
+        return "*"
+
+
+_LEAF = TreeSpec(None, None, [])
+
+
+def flatten(value: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeSpec]:
+    """The leaves, in order, and the shape; ``is_leaf`` says what else is one.
+
+    Example::
+
+        >>> from lazyt.handle.pytree import flatten, unflatten
+        >>> leaves, spec = flatten({"a": 1, "b": [2, (3, None)]})
+        >>> leaves, unflatten([10, 20, 30, 40], spec)
+        ([1, 2, 3, None], {'a': 10, 'b': [20, (30, 40)]})
+    """
+    leaves: list[Any] = []
+    return leaves, _flatten(value, leaves, is_leaf)
+
+
+def _flatten(
+    value: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None = None
+) -> TreeSpec:
+    node = None if is_leaf is not None and is_leaf(value) else children_of(value)
+    if node is None:
+        leaves.append(value)
+        return _LEAF
+    items, context = node
+    return TreeSpec(type(value), context, [_flatten(item, leaves, is_leaf) for item in items])
+
+
+def children_of(value: Any) -> tuple[Iterable[Any], Any] | None:
+    """The parts of a tree, and its context; None for a leaf."""
+    kind = type(value)
+    known = _containers.get(kind) or _registered.get(kind)
+    if known is not None:
+        return known[0](value)
+    if issubclass(kind, tuple) and hasattr(value, "_fields"):
+        return value, kind
+    return None
+
+
+def unflatten(leaves: list[Any] | tuple[Any, ...], spec: TreeSpec) -> Any:
+    """The value of shape ``spec`` with these leaves."""
+    return spec.build(iter(leaves))
+
+
+def mapped(function: Callable[[Any], Any], value: Any) -> Any:
+    """``value`` with ``function`` of every leaf."""
+    leaves, spec = flatten(value)
+    return unflatten([function(leaf) for leaf in leaves], spec)
+
+
+def spread(value: Any, spec: TreeSpec) -> list[Any] | None:
+    """One leaf of ``value``, whose shape is an upper part of ``spec``, for every leaf of that;
+    None where the shapes do not agree."""
+    own = _flatten(value, [])
+    if own.type is None:
+        return [value] * spec.num_leaves
+    if own.type is not spec.type or own.context != spec.context:
+        return None
+    items, _ = children_of(value) or ((), None)
+    if own.num_children != spec.num_children:
+        return None
+    found: list[Any] = []
+    for item, part in zip(items, spec.children()):
+        inner = spread(item, part)
+        if inner is None:
+            return None
+        found += inner
+    return found
+
+
+# Values as captured functions see them. Shapes are parts of keys, and what a replay returns must be
+# what the function would have returned: subclasses of containers are taken apart with their
+# attributes, one list that stands twice is one list again, keys that are equal but of other types
+# are told apart. Code of the program's that takes its classes apart (``register``) is not run: it
+# need not give everything that an object holds.
+
+
 #: The shape of a leaf is None, that of a plain tuple, list or dict its class with its parts.
 Shape = Any
 #: An object with more leaves is compared by identity.
@@ -126,15 +325,15 @@ class Flat:
         return len(self.holders) > 1
 
     def roots(self) -> list[Any]:
-        """The leaves, and what else can be read through the value, see ``Tree.roots``."""
-        return [*self.leaves, *Tree.roots(self.shape)]
+        """The leaves, and what else can be read through the value, see ``roots``."""
+        return [*self.leaves, *roots(self.shape)]
 
     def _take(self, value: Any) -> Shape:
         kind, taken = type(value), None
         if kind is tuple:
             return (kind, tuple([self._take(v) for v in value]))
         if kind is not list and (kind is not dict or not all(type(k) is str for k in value)):
-            taken = taken_apart(value, self.opening)
+            taken = parts_of(value, self.opening)
             if taken is None:
                 self.leaves.append(value)
                 return None
@@ -152,43 +351,32 @@ class Flat:
         return (structure, tuple([self._take(part) for part in parts]))
 
 
-class Tree:
-    """Shapes of values that were taken apart, see ``Flat``."""
+def build(shape: Shape, leaves: Iterator[Any]) -> Any:
+    """The value of this shape with the next of ``leaves``."""
+    return _build(shape, leaves, [])
 
-    @staticmethod
-    def flatten(value: Any, leaves: list[Any]) -> Shape:
-        """The shape of a result; appends its leaves."""
-        flat = Flat(value)
-        leaves.extend(flat.leaves)
-        return flat.shape
 
-    @staticmethod
-    def build(shape: Shape, leaves: Iterator[Any]) -> Any:
-        """The value of this shape with the next of ``leaves``."""
-        return _build(shape, leaves, [])
+def structures(shape: Shape) -> Iterator[Structure]:
+    """What is in a shape besides plain tuples, lists and dicts."""
+    stack = [shape]
+    while stack:
+        item = stack.pop()
+        if item is None:
+            continue
+        kind, parts = item
+        if type(kind) is Structure:
+            yield kind
+        stack.extend([part for _, part in parts] if kind is dict else parts)
 
-    @staticmethod
-    def structures(shape: Shape) -> Iterator[Structure]:
-        """What is in a shape besides plain tuples, lists and dicts."""
-        stack = [shape]
-        while stack:
-            item = stack.pop()
-            if item is None:
-                continue
-            kind, parts = item
-            if type(kind) is Structure:
-                yield kind
-            stack.extend([part for _, part in parts] if kind is dict else parts)
 
-    @staticmethod
-    def roots(shape: Shape) -> Iterator[Any]:
-        """The classes and the code that structures in a shape run: what can be read through them
-        is noted as for objects that are leaves."""
-        for structure in Tree.structures(shape):
-            if structure.sort == "function":
-                yield OpenFunction(structure.kind, structure.fixed[0].value)
-            elif isinstance(structure.kind, type):
-                yield structure.kind
+def roots(shape: Shape) -> Iterator[Any]:
+    """The classes and the code that structures in a shape run: what can be read through them is
+    noted as for objects that are leaves."""
+    for structure in structures(shape):
+        if structure.sort == "function":
+            yield OpenFunction(structure.kind, structure.fixed[0].value)
+        elif isinstance(structure.kind, type):
+            yield structure.kind
 
 
 class OpenFunction(NamedTuple):
@@ -282,7 +470,7 @@ def put_item(table: dict[Any, Any], key: Any, value: Any) -> None:
 # ---------------------------------------------------------------------- taking apart
 
 
-def taken_apart(value: Any, opening: Opening | None) -> tuple[Structure, list[Any]] | None:
+def parts_of(value: Any, opening: Opening | None) -> tuple[Structure, list[Any]] | None:
     """How a value holds its parts, and these; None for a leaf.
 
     Args:
@@ -307,13 +495,20 @@ def taken_apart(value: Any, opening: Opening | None) -> tuple[Structure, list[An
         items, sort, fixed = list(deque.__iter__(value)), "deque", (value.maxlen,)
     elif opening is not None:
         return opening.take(value)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type) and is_open(type(value)):
+    elif _is_record(value):
         sort = "object"
     else:
         return None
     attributes = attributes_of(value)
     names = tuple(attributes)
     return Structure(sort, type(value), keys, names, fixed), [*items, *attributes.values()]
+
+
+def _is_record(value: Any) -> bool:
+    """Whether a result is an object that is what its attributes are."""
+    kind: Any = type(value)
+    declared = dataclasses.is_dataclass(kind) or kind in _registered
+    return declared and is_open(kind)
 
 
 @functools.lru_cache(_MOST)
@@ -406,7 +601,7 @@ class Opening:
 
     def close(self, shape: Shape) -> bool:
         """Objects of this shape are compared by identity from now on; whether that is new."""
-        kinds = {_opened_as(s) for s in Tree.structures(shape)} & self._opened
+        kinds = {_opened_as(s) for s in structures(shape)} & self._opened
         self._opened -= kinds
         self._closed |= kinds
         return bool(kinds)

@@ -50,7 +50,6 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "autograd.profiler": {"_recordings": ("user", "profiles that are being recorded")},
     "autograd.retracing": {"_open": ("atomic", "backwards whose gradients may still get hooks")},
     "autograd.saving": {"active": ("thread", "saved_tensors_hooks that are entered")},
-    "autograd.trees": {"_registered": ("import", "classes that users registered as trees")},
     "backends.cuda": {"_switches": ("user", "which kinds of attention programs allow")},
     "bench.problems": {"PROBLEMS": ("import", "problems by name; the suites fill it")},
     "codegen.generic.encode": {"_patterns": ("atomic", "memo: instructions of maps")},
@@ -124,6 +123,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "_repeats": ("atomic", "by which periods long graphs were computed in parts"),
         "budget": ("atomic", "nodes and bytes until pending work is measured; wrap counts down"),
     },
+    "handle.pytree": {"_registered": ("import", "classes that users registered as trees")},
     "handle.storage": {"_pointed": ("atomic", "which storage gave away a device's address")},
     "handle.tape": {
         "_hook_keys": ("atomic", "numbers of hooks"),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lazyt.errors import LazytError
-from lazyt.handle.pytree import Tree
+from lazyt.handle.pytree import Flat
 from lazyt.handle.tensor import Tensor
 from lazyt.plan import planning
 from lazyt.runtime import winners
@@ -188,7 +188,7 @@ def _own_tensors(function: Any) -> list[Tensor]:
 def _look(result: Any) -> None:
     """Computes all tensors of a result."""
     leaves: list[Any] = []
-    Tree.flatten(result, leaves)
+    leaves.extend(Flat(result).leaves)
     for leaf in leaves:
         if isinstance(leaf, Tensor):
             leaf.realize()

@@ -170,7 +170,7 @@ def key_of(shape: Any, leaves: Sequence[Any], moving: Sequence[int]) -> tuple[An
     """Types of arguments, and the modes that are on.
 
     Args:
-        shape: the shape of the call's (args, kwargs), see ``Tree``.
+        shape: the shape of the call's (args, kwargs), see ``Flat``.
         leaves: its leaves.
         moving: which of those are numbers that are followed.
     """

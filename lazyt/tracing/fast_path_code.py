@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from lazyt.config import config
 from lazyt.functional import type_promotion
 from lazyt.handle import autocast, grad_mode
-from lazyt.handle.pytree import Opening, Tree
+from lazyt.handle.pytree import Opening, build, structures
 from lazyt.handle.storage import Storage
 from lazyt.handle.tape import AccumulateGrad
 from lazyt.handle.tensor import Tensor
@@ -180,7 +180,7 @@ class Tests(_Part):
     def _write_arguments(self) -> None:
         self._count = 0
         before = len(self.lines)
-        if any(Tree.structures(self._shape)):
+        if any(structures(self._shape)):
             leaves_of = functools.partial(fast_path.leaves_of, self._shape, self._opening)
             self.names.table["leaves_of"] = leaves_of
             self.add("opened = leaves_of(args, kwargs)", "if opened is None: return MISSED")
@@ -892,9 +892,9 @@ class Results(_Part):
         return f"t{number}"
 
     def _built(self, shape: Any, texts: Iterator[str]) -> str:
-        """The expression of a value of this shape, see ``Tree``."""
-        if any(Tree.structures(shape)):
-            return f"{self.bind(Tree.build)}({self.bind(shape)}, iter(({', '.join(texts)},)))"
+        """The expression of a value of this shape, see ``Flat``."""
+        if any(structures(shape)):
+            return f"{self.bind(build)}({self.bind(shape)}, iter(({', '.join(texts)},)))"
         if shape is None:
             return next(texts)
         kind, parts = shape
@@ -915,7 +915,7 @@ def write_fast_path(
 
     Args:
         opening: what is taken apart of arguments.
-        shape: the shape of the call's (args, kwargs), see ``Tree``.
+        shape: the shape of the call's (args, kwargs), see ``Flat``.
         leaves: its leaves, with the tensors of the call.
         result: the shape of the function's result.
         polled: identities of dicts whose tags change though nothing that matters does.

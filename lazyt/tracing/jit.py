@@ -18,7 +18,7 @@ from lazyt.config import config
 from lazyt.errors import LazytError, warn
 from lazyt.handle.dispatch import one_memory
 from lazyt.handle.hooks import Diary, hook
-from lazyt.handle.pytree import Flat, Opening, Tree
+from lazyt.handle.pytree import Flat, Opening, build, roots
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.graph import source_text, user_position
 from lazyt.runtime import events
@@ -254,7 +254,7 @@ class Captured:
                     continue
                 self._history.replayed()
                 self._fast_paths.follow(replay, shape, leaves, result, moving)
-                return Tree.build(result, iter(values.originals(parts, tensors)))
+                return build(result, iter(values.originals(parts, tensors)))
             if self._is_rare(key):
                 return self.function(*args, **kwargs)
             if self._captures:
@@ -357,7 +357,7 @@ class Captured:
             return self.function(*args, **kwargs)
         result = self.function(*args, **kwargs)
         kept: list[Any] = []
-        Tree.flatten(result, kept)
+        kept.extend(Flat(result).leaves)
         kept = [p for p in kept if not any(p is tensor for tensor in given)]
         try:
             kept += [value for _, value in guards.effects(given)]
@@ -379,7 +379,7 @@ class Captured:
         shape, leaves, given = flat.shape, flat.leaves, flat.is_nested
         names = argument_names(self.function, shape)
         others = [(v, n) for v, n in zip(leaves, names) if not isinstance(v, Tensor)]
-        others += [(root, "an argument") for root in Tree.roots(shape)]
+        others += [(root, "an argument") for root in roots(shape)]
         called = [n for v, n in zip(leaves, names) if isinstance(v, Tensor)]
         numbers = Numbers([leaves[n] for n in moving])
         if values.any_shown and given:
@@ -393,7 +393,7 @@ class Captured:
             own = [next(tensors) if isinstance(v, Tensor) else v for v in leaves]
             for place, number in zip(moving, numbers.lifted()):
                 own[place] = number
-            args, kwargs = Tree.build(shape, iter(own))
+            args, kwargs = build(shape, iter(own))
         try:
             guards = note_state(self.function, self._codes, values.tensors, others)
         except CannotWatch as error:
@@ -430,7 +430,7 @@ class Captured:
         final = values.originals(parts, values.tensors)
         if all(a is b for a, b in zip(final, left.leaves, strict=True)):
             return run.result
-        return Tree.build(result, iter(final))
+        return build(result, iter(final))
 
     def _changes_or_returns(self, flat: Flat, left: Flat, args: Any, kwargs: Any) -> str | None:
         """Whether the function has changed, or returns, an argument that was taken apart."""

@@ -124,7 +124,7 @@ def places_differ(now: Sequence[Any], then: Sequence[Any], names: Sequence[str])
 
 
 def argument_names(function: Callable[..., Any], shape: Any) -> list[str]:
-    """Names of the leaves of a call's ``(args, kwargs)`` of this ``shape``, see ``Tree``."""
+    """Names of the leaves of a call's ``(args, kwargs)`` of this ``shape``, see ``Flat``."""
     (_, positional), named = shape[1]
     found: list[str] = []
     names = _parameters(function)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from lazyt.autograd.trees import Maker, Taker, Tree, register, taken_apart
-from lazyt.autograd.trees import flatten as _flatten
 from lazyt.compat.absent import explain_absence as _explain_absence
+from lazyt.handle.pytree import Maker, Taker, TreeSpec, children_of, register
+from lazyt.handle.pytree import flatten as _flatten
 
 PyTree = Any
-TreeSpec = Tree
 IsLeaf = Callable[[Any], bool] | None
+_DICTS = (dict, OrderedDict, defaultdict)
 
 
 def register_pytree_node(cls: type, flatten_fn: Taker, unflatten_fn: Maker, **names: Any) -> None:
@@ -21,9 +23,67 @@ def register_pytree_node(cls: type, flatten_fn: Taker, unflatten_fn: Maker, **na
     register(cls, flatten_fn, unflatten_fn)
 
 
+def register_dataclass(
+    cls: type, *, field_names: list[str] | None = None, drop_field_names: list[str] | None = None,
+    serialized_type_name: str | None = None,
+) -> None:  # fmt: skip
+    """Make values of a dataclass trees, of their fields.
+
+    Args:
+        cls: the class; for others ``field_names`` says which arguments it takes.
+        field_names: of the parts; all fields that the constructor takes by default.
+        drop_field_names: of fields that are left out; those of new values have their defaults.
+        serialized_type_name: not used.
+
+    Raises ValueError for fields that are not those of the class, and where its values are trees
+    already.
+    """
+    dropped = list(drop_field_names or ())
+    if dataclasses.is_dataclass(cls):
+        known = [field.name for field in dataclasses.fields(cls) if field.init]
+        names = [n for n in known if n not in dropped] if field_names is None else field_names
+        _check_fields(set(known), set(names), set(dropped))
+    elif field_names is None:
+        raise ValueError(
+            "field_names must be specified with a list of all fields used to initialize "
+            f"{cls}, as it is not a dataclass."
+        )
+    else:
+        names = field_names
+
+    def parts(value: Any) -> tuple[list[Any], Any]:
+        found = {name: getattr(value, name, None) for name in names}
+        given = [name for name in names if found[name] is not None]
+        return [found[name] for name in given], [given, [n for n in names if n not in given]]
+
+    def made(items: list[Any], context: Any) -> Any:
+        return cls(**dict(zip(context[0], items)), **dict.fromkeys(context[1]))
+
+    register(cls, parts, made)
+
+
+def _check_fields(known: set[str], names: set[str], dropped: set[str]) -> None:
+    """Raises ValueError, in PyTorch's words, where names are not those of all fields."""
+    missing, unexpected = known - names - dropped, names - known
+    if missing or unexpected:
+        text = "field_names does not include all dataclass fields.\n"
+        if missing:
+            text += (
+                f"Missing fields in `field_names`: {missing}. If you want to include these fields "
+                "in the pytree, please add them to `field_names`, otherwise please add them to "
+                "`drop_field_names`.\n"
+            )
+        if unexpected:
+            text += (
+                f"Unexpected fields in `field_names`: {unexpected}. Please remove these fields, or "
+                "add them to `drop_field_names`.\n"
+            )
+        raise ValueError(text)
+
+
 def tree_is_leaf(tree: PyTree, is_leaf: IsLeaf = None) -> bool:
     """Whether a value is a leaf."""
-    return (is_leaf is not None and is_leaf(tree)) or taken_apart(tree) is None
+    return (is_leaf is not None and is_leaf(tree)) or children_of(tree) is None
 
 
 def tree_flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec]:
@@ -34,16 +94,16 @@ def tree_flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeS
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> PyTree:
     """The value of a shape with these leaves. Raises TypeError for what is no shape, ValueError
     where the number of leaves is another."""
-    if not isinstance(treespec, Tree):
+    if not isinstance(treespec, TreeSpec):
         raise TypeError(
             "tree_unflatten(leaves, treespec): Expected `treespec` to be instance of TreeSpec but "
             f"got item of type {type(treespec)}."
         )
     given = list(leaves)
-    if len(given) != treespec.count:
+    if len(given) != treespec.num_leaves:
         raise ValueError(
             f"tree_unflatten(leaves, treespec): `leaves` has length {len(given)} but the spec "
-            f"refers to a pytree that holds {treespec.count} items ({treespec})."
+            f"refers to a pytree that holds {treespec.num_leaves} items ({treespec})."
         )
     return treespec.build(iter(given))
 
@@ -63,23 +123,30 @@ def tree_structure(tree: PyTree, is_leaf: IsLeaf = None) -> TreeSpec:
     return _flatten(tree, is_leaf)[1]
 
 
-def _upper_parts(tree: PyTree, shape: Tree) -> list[Any]:
-    """What stands in ``tree`` where ``shape`` has leaves; raises ValueError where shapes differ."""
-    if shape.kind is None:
+def _upper_parts(tree: PyTree, shape: TreeSpec) -> list[Any]:
+    """What stands in ``tree`` where ``shape`` has leaves; raises ValueError where shapes differ.
+
+    Dicts of all kinds stand for each other.
+    """
+    if shape.type is None:
         return [tree]
-    apart = taken_apart(tree)
-    if type(tree) is not shape.kind or apart is None:
-        raise ValueError(f"Node type mismatch; expected {shape.kind}, but got {type(tree)}.")
-    items, keys = list(apart[0]), apart[1]
-    if len(items) != len(shape.parts):
-        raise ValueError(f"Node arity mismatch; expected {len(shape.parts)}, but got {len(items)}.")
-    if isinstance(tree, dict):
-        if set(keys) != set(shape.keys):
-            raise ValueError(f"Node keys mismatch; expected {shape.keys}, but got {keys}.")
-        items = [tree[key] for key in shape.keys]
-    elif keys != shape.keys:
-        raise ValueError(f"Node context mismatch; expected {shape.keys}, but got {keys}.")
-    return [leaf for item, part in zip(items, shape.parts) for leaf in _upper_parts(item, part)]
+    node, keys = children_of(tree), shape.keys
+    same = shape.type in _DICTS and type(tree) in _DICTS
+    if node is None or not (same or type(tree) is shape.type):
+        raise ValueError(f"Node type mismatch; expected {shape.type}, but got {type(tree)}.")
+    items, context = list(node[0]), node[1]
+    if len(items) != shape.num_children:
+        raise ValueError(
+            f"Node arity mismatch; expected {shape.num_children}, but got {len(items)}."
+        )
+    if same and keys is not None:
+        if set(tree) != set(keys):
+            raise ValueError(f"Node keys mismatch; expected {keys}, but got {list(tree)}.")
+        items = [tree[key] for key in keys]
+    elif context != shape.context and shape.type is not deque:
+        raise ValueError(f"Node context mismatch; expected {shape.context}, but got {context}.")
+    parts = zip(items, shape.children())
+    return [leaf for item, part in parts for leaf in _upper_parts(item, part)]
 
 
 def tree_map(

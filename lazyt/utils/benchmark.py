@@ -14,7 +14,7 @@ from typing import Any
 
 from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.config import config
-from lazyt.handle.pytree import Tree
+from lazyt.handle.pytree import Flat
 from lazyt.handle.tensor import Tensor
 from lazyt.handle.tensor_protocol import realize
 
@@ -77,7 +77,7 @@ class Measurement:
 def _compute(*values: Any) -> None:
     """Realize the tensors in values."""
     leaves: list[Any] = []
-    Tree.flatten(values, leaves)
+    leaves.extend(Flat(values).leaves)
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     if tensors:
         realize(*tensors)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import lazyt
-from lazyt.autograd.trees import flatten
+from lazyt.handle.pytree import flatten
 
 
 def test_anomaly_mode_names_function_and_line() -> None:

@@ -4,8 +4,9 @@ processes, clocks, ``__torch_function__`` and the distributed package."""
 from __future__ import annotations
 
 import copy
+import dataclasses
 import pickle
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,60 @@ def test_registered_classes_are_trees_for_transforms_too() -> None:
     doubled = lazyt.vmap(lambda p: Pair(p.left * 2, p.right, p.name))(Pair(X, X, "m"))
     assert doubled.left.tolist() == [2.0] * 4
     assert doubled.name == "m"
+
+
+@dataclasses.dataclass
+class Point3:
+    x: Any
+    y: Any
+    label: str = "none"
+
+
+def test_containers_keep_what_they_are() -> None:
+    table = defaultdict(list, a=1, b=[2])
+    spec = _pytree.tree_structure(table)
+    assert repr(spec) == (
+        "TreeSpec(defaultdict, [<class 'list'>, ['a', 'b']], [*,\n  TreeSpec(list, None, [*])])"
+    )
+    copied = _pytree.tree_map(lambda v: v + 1, table)
+    assert copied == {"a": 2, "b": [3]} and copied["new"] == []
+    queue = _pytree.tree_map(lambda v: v + 1, deque([1, 2], maxlen=3))
+    assert queue == deque([2, 3], maxlen=3) and queue.maxlen == 3
+    assert _pytree.tree_structure(deque([1], maxlen=4)).context == 4
+    other = OrderedDict(b=[20], a=10)
+    assert _pytree.tree_map(lambda u, v: u + v, table, other) == {"a": 11, "b": [22]}
+
+
+def test_dataclasses_are_trees_once_registered() -> None:
+    assert _pytree.tree_leaves(Point3(1, 2)) == [Point3(1, 2)]
+    with pytest.raises(ValueError, match=r"Missing fields in `field_names`: \{'y'\}"):
+        _pytree.register_dataclass(Point3, field_names=["x"], drop_field_names=["label"])
+    with pytest.raises(ValueError, match="as it is not a dataclass"):
+        _pytree.register_dataclass(int)
+    _pytree.register_dataclass(Point3, drop_field_names=["label"])
+    assert _pytree.tree_map(lambda v: v + 1, Point3(1, (2, 3), "l")) == Point3(2, (3, 4))
+    assert repr(_pytree.tree_structure(Point3(1, None))) == (
+        "TreeSpec(Point3, [['x'], ['y']], [*])"
+    )
+    doubled = lazyt.vmap(lambda p: Point3(p.x * 2, p.y))(Point3(X, X))
+    assert doubled.x.tolist() == [2.0] * 4
+
+
+def test_captured_functions_return_registered_classes() -> None:
+    class Both:
+        def __init__(self, left: Any, right: Any) -> None:
+            self.left, self.right, self.note = left, right, "made"
+
+    captured = lazyt.jit(lambda x: Both(x + 1, x * 2))
+    _pytree.register_pytree_node(
+        Both, lambda both: ([both.left, both.right], None), lambda parts, _: Both(*parts)
+    )
+    for number in range(5):
+        found = captured(lazyt.full((2,), float(number)))
+        assert type(found) is Both and vars(found).keys() == {"left", "right", "note"}
+        assert found.left.tolist() == [number + 1.0] * 2
+        assert found.right.tolist() == [number * 2.0] * 2 and found.note == "made"
+    assert captured.why() == ["captured"]
 
 
 def test_a_timer_computes_what_it_times() -> None:
