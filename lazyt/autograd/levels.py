@@ -277,7 +277,15 @@ _MASK = (
     "batch over indexing with a boolean mask."
 )
 # Modules whose functions are wrapped around others.
-_AROUND = frozenset({"calls", "cast_mode", "dispatch", "vectorizing", "derivatives", "staging"})
+_AROUND = frozenset({
+    "lazyt.autograd.derivatives", "lazyt.autograd.vectorizing", "lazyt.functional.calls",
+    "lazyt.functional.results", "lazyt.handle.autocast", "lazyt.handle.dispatch",
+    "lazyt.tracing.jit",
+})  # fmt: skip
+# Modules whose functions give results of shapes that depend on values; brackets call the first.
+_MASKS = "lazyt.functional.indexing.masks"
+_SHAPED_BY_VALUES = frozenset({_MASKS, "lazyt.functional.sorting.distinct"})
+_BRACKETS = "lazyt.functional.indexing.brackets"
 _NO_MEMORY = "Cannot access data pointer of Tensor that doesn't have storage"
 _RANDOM = (
     "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
@@ -470,7 +478,7 @@ def _calls_of_the_library() -> Iterator[list[tuple[str, str]]]:
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if module.split(".")[0] == "lazyt":
-            names.append((module.rpartition(".")[2], frame.f_code.co_name))
+            names.append((module, frame.f_code.co_name))
         elif names:
             yield names
             names = []
@@ -484,14 +492,14 @@ def _look_error(reason: str) -> str:
     modules: set[str] = set()
     for names in _calls_of_the_library():
         modules = {module for module, _ in names}
-        if modules & {"masks", "distinct"}:
+        if modules & _SHAPED_BY_VALUES:
             break
     own = (name for module, name in reversed(names) if module not in _AROUND)
     called = next(own, names[-1][1])
     title = {"unique": "_unique2", "argwhere": "nonzero"}.get(called, called)
-    if "masks" in modules and modules & {"indexing", "index_plan"}:
+    if modules >= {_MASKS, _BRACKETS}:
         return _MASK
-    if modules & {"masks", "distinct"}:
+    if modules & _SHAPED_BY_VALUES:
         return _DYNAMIC.format(name=title)
     if reason.startswith("its truth"):
         return _CONTROL
