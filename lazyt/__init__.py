@@ -49,7 +49,7 @@ if _TYPE_CHECKING:
     from lazyt.amp import GradScaler as GradScaler
     from lazyt.autograd.vectorizing import vmap as vmap
     from lazyt.compat.compile import compile as compile
-    from lazyt.compat.legacy import *  # noqa: F403  # noqa: F403
+    from lazyt.compat.legacy import *  # noqa: F403
     from lazyt.errors import OutOfMemoryError as OutOfMemoryError
     from lazyt.tools.show_broadcast import explain_broadcast as explain_broadcast
     from lazyt.tools.tune import tune as tune
@@ -94,7 +94,7 @@ def __getattr__(name: str) -> object:
     if name in _PACKAGES:
         return _import_module(f"lazyt.{name}")
     if name == "jit":
-        _import_module("lazyt.compat.scripting").install()
+        _import_module("lazyt.compat.compile").install()
         return _import_module("lazyt.tracing.jit").jit
     raise _import_module("lazyt.compat.absent").AbsentName.of("lazyt", name)
 

@@ -9,8 +9,7 @@ from typing import Any
 from lazyt.autograd.forward_ad import Differential
 from lazyt.autograd.vectorizing import vmap
 from lazyt.errors import GradientError
-from lazyt.functional.creation.filling import ones_like, zeros_like
-from lazyt.functional.creation.ramps import eye
+from lazyt.functional.creation.creation import eye, ones_like, zeros_like
 from lazyt.functional.shapes.joining import cat
 from lazyt.handle.grad_mode import enable_grad
 from lazyt.handle.pytree import TreeSpec, flatten, mapped, unflatten

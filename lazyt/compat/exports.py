@@ -24,7 +24,6 @@ _TABLE = {
     "lazyt.functional.nn.convolution": """
         conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d""",
     "lazyt.functional.linalg.distances": "cdist cosine_similarity pairwise_distance pdist",
-    "lazyt.functional.sorting.histograms": "histogramdd",
     "lazyt.functional.reductions.integrals": "cumulative_trapezoid gradient trapezoid trapz",
     "lazyt.functional.nn.native_forms": """
         adaptive_max_pool1d affine_grid_generator alpha_dropout alpha_dropout_ batch_norm

@@ -6,7 +6,7 @@ from typing import Any
 
 from lazyt.compat.absent import reason
 from lazyt.errors import DTypeError
-from lazyt.functional.creation.filling import legacy_tensor
+from lazyt.functional.creation.creation import legacy_tensor
 from lazyt.handle.dispatch import type_title
 from lazyt.handle.interop.storage_objects import TypedStorage
 from lazyt.handle.tensor import Tensor

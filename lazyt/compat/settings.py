@@ -160,7 +160,7 @@ def _count(value: Any, function: str) -> int:
 
 
 def _thread_count() -> int:
-    from lazyt.runtime.cpu.threads import team  # a program that asks is about to compute
+    from lazyt.runtime.cpu.openmp import team  # a program that asks is about to compute
 
     return team.count()
 

@@ -24,12 +24,6 @@ from lazyt.distributions.carried import (
     Pareto,
     Weibull,
 )
-from lazyt.distributions.categories import (
-    Categorical,
-    Multinomial,
-    OneHotCategorical,
-    OneHotCategoricalStraightThrough,
-)
 from lazyt.distributions.compounds import Independent, MixtureSameFamily, TransformedDistribution
 from lazyt.distributions.constraint_registry import biject_to, transform_to
 from lazyt.distributions.continuous import (
@@ -46,7 +40,17 @@ from lazyt.distributions.continuous import (
     Uniform,
     VonMises,
 )
-from lazyt.distributions.discrete import Bernoulli, Binomial, Geometric, NegativeBinomial, Poisson
+from lazyt.distributions.discrete import (
+    Bernoulli,
+    Binomial,
+    Categorical,
+    Geometric,
+    Multinomial,
+    NegativeBinomial,
+    OneHotCategorical,
+    OneHotCategoricalStraightThrough,
+    Poisson,
+)
 from lazyt.distributions.distribution import Distribution, ExponentialFamily
 from lazyt.distributions.kl import kl_divergence, register_kl
 from lazyt.distributions.multivariate import LowRankMultivariateNormal, MultivariateNormal

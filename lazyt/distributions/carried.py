@@ -9,8 +9,7 @@ from typing import Any
 from lazyt.distributions import constraints
 from lazyt.distributions.compounds import TransformedDistribution
 from lazyt.distributions.continuous import Cauchy, Exponential, Gamma, Normal, Uniform
-from lazyt.distributions.distribution import Distribution
-from lazyt.distributions.parameters import broadcast_all
+from lazyt.distributions.distribution import Distribution, broadcast_all
 from lazyt.distributions.transforms import (
     AbsTransform,
     AffineTransform,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from lazyt.distributions import constraints
-from lazyt.distributions.categories import Categorical
-from lazyt.distributions.distribution import Distribution
-from lazyt.distributions.parameters import sum_rightmost
+from lazyt.distributions.discrete import Categorical
+from lazyt.distributions.distribution import Distribution, sum_rightmost
 from lazyt.distributions.transforms import ComposeTransform, Transform
 from lazyt.errors import ArgumentError
 from lazyt.functional import namespace as lazyt

@@ -1,6 +1,6 @@
 """Gamma distributions and what is made of them: Beta, Dirichlet, chi-square, F, von Mises.
 
-Draws have pathwise gradients: see ``lazyt.functional.random.sampling``. Beta and Dirichlet draws
+Draws have pathwise gradients: see ``lazyt.functional.random.random``. Beta and Dirichlet draws
 are ratios of gamma ones, taken between logarithms, so that small concentrations do not make 0/0.
 """
 
@@ -11,12 +11,17 @@ from typing import Any
 
 from lazyt import nn, special
 from lazyt.distributions import constraints
-from lazyt.distributions.distribution import Distribution, ExponentialFamily
-from lazyt.distributions.parameters import broadcast_all, open_uniform, standard_normal
+from lazyt.distributions.distribution import (
+    Distribution,
+    ExponentialFamily,
+    broadcast_all,
+    open_uniform,
+    standard_normal,
+)
 from lazyt.errors import ArgumentError
 from lazyt.functional import namespace as lazyt
 from lazyt.functional.namespace import Size, Tensor
-from lazyt.functional.random.sampling import log_gamma_draws
+from lazyt.functional.random.random import log_gamma_draws
 
 __all__ = [
     "Beta",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lazyt import linalg
-from lazyt.distributions import multivariate, parameters
+from lazyt.distributions import distribution, multivariate
 from lazyt.distributions.multivariate import half_log_det, mahalanobis
 from lazyt.functional import namespace as lazyt
 from lazyt.functional.namespace import Tensor
@@ -104,8 +104,8 @@ def helpers() -> dict[str, dict[str, Any]]:
         "_batch_capacitance_tril": capacitance_factor, "_batch_lowrank_logdet": low_rank_log_det,
         "_batch_lowrank_mahalanobis": low_rank_mahalanobis,
     }  # fmt: skip
-    utils = {name: getattr(parameters, name) for name in parameters.__all__} | {
-        "_sum_rightmost": parameters.sum_rightmost, "_standard_normal": standard_normal,
+    utils = {name: getattr(distribution, name) for name in distribution.__all__} | {
+        "_sum_rightmost": distribution.sum_rightmost, "_standard_normal": standard_normal,
         "tril_matrix_to_vec": tril_matrix_to_vec, "vec_to_tril_matrix": vec_to_tril_matrix,
     }  # fmt: skip
     return {

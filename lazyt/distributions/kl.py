@@ -7,19 +7,19 @@ from collections.abc import Callable
 from typing import Any
 
 from lazyt import autograd, linalg, nn
-from lazyt.distributions import categories, compounds, continuous, discrete
+from lazyt.distributions import compounds, continuous, discrete
 from lazyt.distributions import continuous as gammas
+from lazyt.distributions import discrete as categories
 from lazyt.distributions.carried import Gumbel, HalfNormal, Pareto
 from lazyt.distributions.continuous import Beta, Exponential, Gamma, Laplace, Normal, Uniform
 from lazyt.distributions.discrete import Bernoulli, Binomial, Poisson
-from lazyt.distributions.distribution import Distribution, ExponentialFamily
+from lazyt.distributions.distribution import Distribution, ExponentialFamily, sum_rightmost
 from lazyt.distributions.multivariate import (
     LowRankMultivariateNormal,
     MultivariateNormal,
     half_log_det,
     mahalanobis,
 )
-from lazyt.distributions.parameters import sum_rightmost
 from lazyt.distributions.relaxed import ContinuousBernoulli
 from lazyt.errors import warn
 from lazyt.functional import namespace as lazyt

@@ -7,8 +7,7 @@ from typing import Any
 
 from lazyt import linalg
 from lazyt.distributions import constraints
-from lazyt.distributions.distribution import Distribution
-from lazyt.distributions.parameters import lazy_property, standard_normal
+from lazyt.distributions.distribution import Distribution, lazy_property, standard_normal
 from lazyt.errors import ArgumentError
 from lazyt.functional import namespace as lazyt
 from lazyt.functional.namespace import Size, Tensor

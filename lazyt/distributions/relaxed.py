@@ -7,11 +7,14 @@ from typing import Any
 
 from lazyt import nn
 from lazyt.distributions import constraints
-from lazyt.distributions.categories import Categorical, OfCategories
 from lazyt.distributions.compounds import TransformedDistribution
-from lazyt.distributions.discrete import _Odds
-from lazyt.distributions.distribution import ExponentialFamily
-from lazyt.distributions.parameters import broadcast_all, clamp_probs, open_uniform
+from lazyt.distributions.discrete import Categorical, OfCategories, _Odds
+from lazyt.distributions.distribution import (
+    ExponentialFamily,
+    broadcast_all,
+    clamp_probs,
+    open_uniform,
+)
 from lazyt.distributions.transforms import ExpTransform, SigmoidTransform, Transform
 from lazyt.functional import namespace as lazyt
 from lazyt.functional.namespace import Size, Tensor

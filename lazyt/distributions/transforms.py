@@ -9,7 +9,7 @@ from typing import Any
 
 from lazyt import linalg, nn
 from lazyt.distributions import constraints
-from lazyt.distributions.parameters import broadcast_all, sum_rightmost
+from lazyt.distributions.distribution import broadcast_all, sum_rightmost
 from lazyt.functional import namespace as lazyt
 from lazyt.functional.namespace import Size, Tensor
 

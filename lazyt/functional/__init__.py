@@ -6,31 +6,28 @@ its modules list in ``__all__``.
 
 import sys
 
+# The modules that declare methods, each for its own sake.
+import lazyt.functional.creation.creation
+import lazyt.functional.elementwise.activations
+import lazyt.functional.elementwise.conversions
+import lazyt.functional.elementwise.division
+import lazyt.functional.indexing.masks
+import lazyt.functional.indexing.writes
+import lazyt.functional.linalg.affine_products
+import lazyt.functional.linalg.decompositions
+import lazyt.functional.linalg.matrix_powers
+import lazyt.functional.linalg.norms
+import lazyt.functional.linalg.products
+import lazyt.functional.linalg.solvers
+import lazyt.functional.nn.normalizers
+import lazyt.functional.random.random
+import lazyt.functional.reductions.covariance
+import lazyt.functional.reductions.reductions
+import lazyt.functional.shapes.joining
+import lazyt.functional.shapes.view_copies
+import lazyt.functional.sorting.searching
+import lazyt.functional.sorting.sorting  # noqa: F401
 from lazyt.functional import methods
-from lazyt.functional.creation import creation, filling
-from lazyt.functional.elementwise import activations, conversions, division
-from lazyt.functional.indexing import combining, masks, writes
-from lazyt.functional.linalg import (
-    affine_products,
-    matrix_powers,
-    norms,
-    pseudoinverses,
-    solvers,
-    vector_products,
-)
-from lazyt.functional.nn import normalizers
-from lazyt.functional.random import sampling
-from lazyt.functional.reductions import covariance, cumulative
-from lazyt.functional.shapes import rearranging, splitting, view_copies
-from lazyt.functional.sorting import distinct, searching, sorting
-
-#: The modules that declare methods: what ``import lazyt`` loads of this package.
-_LOADED = (
-    activations, affine_products, combining, conversions, covariance, creation, cumulative,
-    distinct, division, filling, masks, matrix_powers, normalizers, norms, pseudoinverses,
-    rearranging, sampling, searching, solvers, sorting, splitting, vector_products, view_copies,
-    writes,
-)  # fmt: skip
 
 methods.install()
 

@@ -16,8 +16,6 @@ from lazyt.compat.exports import load as _load
 from lazyt.functional import return_types as return_types
 from lazyt.functional.calls import explain_calls as _explain_calls
 from lazyt.functional.creation.creation import *  # noqa: F403
-from lazyt.functional.creation.filling import *  # noqa: F403
-from lazyt.functional.creation.ramps import *  # noqa: F403
 from lazyt.functional.elementwise.activations import *  # noqa: F403
 from lazyt.functional.elementwise.arithmetic import *  # noqa: F403
 from lazyt.functional.elementwise.choice import *  # noqa: F403
@@ -26,7 +24,6 @@ from lazyt.functional.elementwise.division import *  # noqa: F403
 from lazyt.functional.elementwise.special_functions import *  # noqa: F403
 from lazyt.functional.elementwise.unary import *  # noqa: F403
 from lazyt.functional.indexing.brackets import *  # noqa: F403
-from lazyt.functional.indexing.combining import *  # noqa: F403
 from lazyt.functional.indexing.masks import *  # noqa: F403
 from lazyt.functional.indexing.picking import *  # noqa: F403
 from lazyt.functional.indexing.writes import *  # noqa: F403
@@ -36,23 +33,16 @@ from lazyt.functional.linalg.matrices import *  # noqa: F403
 from lazyt.functional.linalg.matrix_powers import *  # noqa: F403
 from lazyt.functional.linalg.norms import *  # noqa: F403
 from lazyt.functional.linalg.products import *  # noqa: F403
-from lazyt.functional.linalg.pseudoinverses import *  # noqa: F403
 from lazyt.functional.linalg.solvers import *  # noqa: F403
-from lazyt.functional.linalg.vector_products import *  # noqa: F403
 from lazyt.functional.methods import INPLACE_FUNCTIONS as _INPLACE_FUNCTIONS
 from lazyt.functional.nn.normalizers import *  # noqa: F403
 from lazyt.functional.printing import *  # noqa: F403
 from lazyt.functional.random.generators import *  # noqa: F403
 from lazyt.functional.random.random import *  # noqa: F403
-from lazyt.functional.random.sampling import *  # noqa: F403
 from lazyt.functional.reductions.covariance import *  # noqa: F403
-from lazyt.functional.reductions.cumulative import *  # noqa: F403
 from lazyt.functional.reductions.reductions import *  # noqa: F403
 from lazyt.functional.shapes.joining import *  # noqa: F403
-from lazyt.functional.shapes.rearranging import *  # noqa: F403
-from lazyt.functional.shapes.splitting import *  # noqa: F403
 from lazyt.functional.shapes.view_copies import *  # noqa: F403
-from lazyt.functional.sorting.distinct import *  # noqa: F403
 from lazyt.functional.sorting.searching import *  # noqa: F403
 from lazyt.functional.sorting.sorting import *  # noqa: F403
 from lazyt.functional.type_promotion import *  # noqa: F403
@@ -111,16 +101,14 @@ _explain_calls(globals(), [n for n in globals() if not n.startswith("_")], "lazy
 
 if _TYPE_CHECKING:
     from lazyt.functional.creation.windows import *  # noqa: F403
-    from lazyt.functional.linalg.distances import *  # noqa: F403  # noqa: F403
-    from lazyt.functional.linalg.equations import *  # noqa: F403  # noqa: F403
-    from lazyt.functional.linalg.pseudoinverses import *  # noqa: F403
+    from lazyt.functional.linalg.distances import *  # noqa: F403
+    from lazyt.functional.linalg.equations import *  # noqa: F403
     from lazyt.functional.nn.borders import *  # noqa: F403
     from lazyt.functional.nn.columns import *  # noqa: F403
     from lazyt.functional.nn.convolution import *  # noqa: F403
-    from lazyt.functional.nn.native_forms import *  # noqa: F403  # noqa: F403
-    from lazyt.functional.nn.pooling import *  # noqa: F403  # noqa: F403
+    from lazyt.functional.nn.native_forms import *  # noqa: F403
+    from lazyt.functional.nn.pooling import *  # noqa: F403
     from lazyt.functional.reductions.integrals import *  # noqa: F403
-    from lazyt.functional.sorting.histograms import *  # noqa: F403
     from lazyt.inplace_functions import *  # noqa: F403
 
 

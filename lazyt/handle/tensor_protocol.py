@@ -13,8 +13,7 @@ from lazyt import ops
 from lazyt.autograd.handles import require_grad
 from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
 from lazyt.functional.operands import as_number, existing_dim
-from lazyt.functional.shapes.rearranging import flip
-from lazyt.functional.shapes.splitting import unbind
+from lazyt.functional.shapes.joining import flip, unbind
 from lazyt.handle import pending
 from lazyt.handle.device import place_name
 from lazyt.handle.dispatch import add_property, array_node, assign, method, wrap

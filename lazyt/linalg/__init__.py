@@ -14,17 +14,20 @@ from lazyt.functional.linalg.decompositions import (
     eigh,
     eigvalsh,
     householder_product,
+    lstsq,
+    pinv,
     svdvals,
 )
 from lazyt.functional.linalg.decompositions import linalg_cholesky as cholesky
+from lazyt.functional.linalg.decompositions import linalg_matrix_rank as matrix_rank
 from lazyt.functional.linalg.decompositions import linalg_qr as qr
 from lazyt.functional.linalg.decompositions import linalg_svd as svd
 from lazyt.functional.linalg.matrix_powers import matrix_exp, matrix_power, multi_dot
 from lazyt.functional.linalg.norms import cond, matrix_norm, vector_norm
 from lazyt.functional.linalg.norms import linalg_norm as norm
-from lazyt.functional.linalg.products import matmul
-from lazyt.functional.linalg.pseudoinverses import linalg_matrix_rank as matrix_rank
-from lazyt.functional.linalg.pseudoinverses import lstsq, pinv
+from lazyt.functional.linalg.products import linalg_cross as cross
+from lazyt.functional.linalg.products import linalg_vander as vander
+from lazyt.functional.linalg.products import matmul, vecdot
 from lazyt.functional.linalg.solvers import (
     eig,
     eigvals,
@@ -42,9 +45,6 @@ from lazyt.functional.linalg.solvers import linalg_det as det
 from lazyt.functional.linalg.solvers import linalg_lu as lu
 from lazyt.functional.linalg.solvers import linalg_lu_solve as lu_solve
 from lazyt.functional.linalg.solvers import linalg_slogdet as slogdet
-from lazyt.functional.linalg.vector_products import linalg_cross as cross
-from lazyt.functional.linalg.vector_products import linalg_vander as vander
-from lazyt.functional.linalg.vector_products import vecdot
 from lazyt.handle.function_table import function as _function
 from lazyt.handle.tensor import Tensor
 

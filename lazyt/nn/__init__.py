@@ -13,6 +13,12 @@ from lazyt.nn.activation import (
     GELU,
     GLU,
     SELU,
+    AlphaDropout,
+    Dropout,
+    Dropout1d,
+    Dropout2d,
+    Dropout3d,
+    FeatureAlphaDropout,
     Hardshrink,
     Hardsigmoid,
     Hardswish,
@@ -49,18 +55,6 @@ from lazyt.nn.convolution import (
     ConvTranspose2d,
     ConvTranspose3d,
 )
-from lazyt.nn.dropout import (
-    AlphaDropout,
-    Dropout,
-    Dropout1d,
-    Dropout2d,
-    Dropout3d,
-    FeatureAlphaDropout,
-)
-from lazyt.nn.embedding import (
-    Embedding,
-    EmbeddingBag,
-)
 from lazyt.nn.lazy import (
     LazyBatchNorm1d,
     LazyBatchNorm2d,
@@ -76,13 +70,7 @@ from lazyt.nn.lazy import (
     LazyInstanceNorm3d,
     LazyLinear,
 )
-from lazyt.nn.linear import (
-    Bilinear,
-    Flatten,
-    Identity,
-    Linear,
-    Unflatten,
-)
+from lazyt.nn.linear import Bilinear, Embedding, EmbeddingBag, Flatten, Identity, Linear, Unflatten
 from lazyt.nn.loss import (
     AdaptiveLogSoftmaxWithLoss,
     BCELoss,

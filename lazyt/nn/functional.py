@@ -45,12 +45,12 @@ from lazyt.functional.elementwise.unary import sigmoid, tanh
 from lazyt.functional.linalg.distances import cosine_similarity, normalize, pairwise_distance, pdist
 from lazyt.functional.linalg.equations import bilinear
 from lazyt.functional.linalg.products import linear
-from lazyt.functional.nn.alignment import ctc_loss
 from lazyt.functional.nn.attention import scaled_dot_product_attention
 from lazyt.functional.nn.borders import pad
 from lazyt.functional.nn.class_losses import (
     cosine_embedding_loss,
     cross_entropy,
+    ctc_loss,
     hinge_embedding_loss,
     linear_cross_entropy,
     margin_ranking_loss,
@@ -88,8 +88,9 @@ from lazyt.functional.nn.dropouts import (
     feature_alpha_dropout,
 )
 from lazyt.functional.nn.embeddings import embedding, embedding_bag, one_hot
-from lazyt.functional.nn.grid_sampling import affine_grid, grid_sample
 from lazyt.functional.nn.interpolation import (
+    affine_grid,
+    grid_sample,
     interpolate,
     upsample,
     upsample_bilinear,
@@ -109,10 +110,14 @@ from lazyt.functional.nn.losses import (
 from lazyt.functional.nn.normalization import (
     batch_norm,
     group_norm,
+    gumbel_softmax,
     instance_norm,
     layer_norm,
     local_response_norm,
+    log_softmax,
     rms_norm,
+    softmax,
+    softmin,
 )
 from lazyt.functional.nn.pooling import (
     adaptive_avg_pool1d,
@@ -144,7 +149,6 @@ from lazyt.functional.nn.pooling import (
     max_unpool2d,
     max_unpool3d,
 )
-from lazyt.functional.nn.softmaxes import gumbel_softmax, log_softmax, softmax, softmin
 from lazyt.functional.shapes.joining import cat
 from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor

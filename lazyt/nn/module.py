@@ -1155,9 +1155,7 @@ class Module(ConvertibleModule, StatefulModule):
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """From now on run calls of this module as ``lazyt.compile`` would; takes its arguments."""
-        from lazyt.compat import (
-            compile as compiling,  # and all of jit with it: most modules are never compiled
-        )
+        from lazyt.compat import compile as compiling
 
         compiled = compiling.compile(self._call_impl, *args, **kwargs)
         self.__dict__["_compiled_call_impl"] = compiled

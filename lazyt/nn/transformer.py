@@ -12,10 +12,9 @@ from lazyt.functional import namespace as lazyt
 from lazyt.handle.tensor import Tensor
 from lazyt.nn import functional as F
 from lazyt.nn import init
-from lazyt.nn.activation import GELU, ReLU
+from lazyt.nn.activation import GELU, Dropout, ReLU
 from lazyt.nn.attention import MultiheadAttention
 from lazyt.nn.containers import ModuleList
-from lazyt.nn.dropout import Dropout
 from lazyt.nn.linear import Linear
 from lazyt.nn.module import Module
 from lazyt.nn.normalization import LayerNorm

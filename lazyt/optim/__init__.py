@@ -9,8 +9,7 @@ from lazyt.optim.adam import Adam, Adamax, AdamW, NAdam, RAdam, SparseAdam
 from lazyt.optim.lbfgs import LBFGS
 from lazyt.optim.matrices import Adafactor, Muon
 from lazyt.optim.optimizer import Optimizer
-from lazyt.optim.scaled import Adadelta, Adagrad, RMSprop
-from lazyt.optim.sgd import ASGD, SGD, Lion, Rprop
+from lazyt.optim.sgd import ASGD, SGD, Adadelta, Adagrad, Lion, RMSprop, Rprop
 
 __all__ = [
     "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Lion",

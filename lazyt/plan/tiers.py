@@ -36,8 +36,8 @@ from lazyt.plan import generic as generic_plans
 from lazyt.plan.build import Code, Plan, lock
 from lazyt.runtime import cache, events
 from lazyt.runtime.cpu import execute
+from lazyt.runtime.cpu.openmp import team
 from lazyt.runtime.cpu.servers import Server, ServerError
-from lazyt.runtime.cpu.threads import team
 from lazyt.runtime.cpython import forks
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ from lazyt.autograd.profiler import EventList, Events, record_function
 from lazyt.autograd.profiler import profile as _Profile
 from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.errors import LazytError
-from lazyt.profiler.scheduling import ProfilerAction, ProfilerActivity, schedule
-from lazyt.profiler.timeline import write_timeline
+from lazyt.profiler.timeline import ProfilerAction, ProfilerActivity, schedule, write_timeline
 
 __all__ = [
     "ProfilerAction", "ProfilerActivity", "kineto_available", "profile", "record_function",

@@ -18,7 +18,7 @@ from lazyt.errors import CompileError, LazytError, NoCompilerError
 from lazyt.ir.program import KernelSource, Launch, Program, Slot
 from lazyt.runtime import cache, devices, events
 from lazyt.runtime.cpu import compile, execute
-from lazyt.runtime.cpu.threads import team
+from lazyt.runtime.cpu.openmp import team
 from lazyt.runtime.cuda import nvrtc
 from lazyt.runtime.cuda import nvrtc as sass
 from lazyt.runtime.memory import Buffer

@@ -14,7 +14,7 @@ from lazyt.config import config
 from lazyt.errors import LazytError
 from lazyt.runtime import cache, devices
 from lazyt.runtime.cpu import compile
-from lazyt.runtime.cpu.threads import team
+from lazyt.runtime.cpu.openmp import team
 
 FORMAT = 1
 #: What winners are for.

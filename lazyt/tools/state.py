@@ -204,7 +204,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "_names": ("atomic", "spellings of paths, new for each load"),
         "libraries": (_LOADING, "how many libraries are loaded"),
     },
-    "runtime.cpu.threads": {"team": ("atomic", "who may use how many threads")},
+    "runtime.cpu.openmp": {"team": ("atomic", "who may use how many threads")},
     "runtime.cpython.forks": {
         "_guarded": ("import", "locks that a fork takes"),
         "_renewed": ("atomic", "locks that are new in children"),

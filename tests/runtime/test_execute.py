@@ -143,7 +143,7 @@ def test_the_interpreter_lock_is_released() -> None:
 
 
 def test_thread_counts_come_from_settings(run_child: Callable[..., str]) -> None:
-    code = "from lazyt.runtime.cpu.threads import team; print(team.count())"
+    code = "from lazyt.runtime.cpu.openmp import team; print(team.count())"
     assert run_child(code, OMP_NUM_THREADS="3,2", LAZYT_THREADS="0").split() == ["3"]
     assert run_child(code, LAZYT_THREADS="5", OMP_NUM_THREADS="3").split() == ["5"]
     cores = run_child("from lazyt.runtime import devices; print(devices.core_count())")
@@ -156,7 +156,7 @@ import numpy as np
 from tests.runtime.sample_programs import axpy, filled, floats
 from lazyt.runtime.cpu import execute
 from lazyt.runtime.memory import Buffer
-from lazyt.runtime.cpu.threads import team
+from lazyt.runtime.cpu.openmp import team
 warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads is what is tested
 n = 100_000
 executable = execute.load(axpy(n))
@@ -187,7 +187,7 @@ import numpy as np
 from tests.runtime.sample_programs import axpy, filled, floats, spin
 from lazyt.runtime.cpu import execute
 from lazyt.runtime.memory import Buffer, pool
-from lazyt.runtime.cpu.threads import team
+from lazyt.runtime.cpu.openmp import team
 executable, out = execute.load(spin(1000)), Buffer(4)
 floats(out)[0] = 0.0
 before = pool.stats().in_use

@@ -16,7 +16,7 @@ import lazyt as lt
 from lazyt.config import config
 from lazyt.ir.program import Program
 from lazyt.runtime.cpu import compile, execute
-from lazyt.runtime.cpu.threads import team
+from lazyt.runtime.cpu.openmp import team
 from lazyt.runtime.cpython import direct
 
 COUNTING = """
@@ -230,7 +230,7 @@ INTERRUPTED = """
 import ctypes, signal, threading, time
 from lazyt.config import config
 from lazyt.runtime.cpu import execute
-from lazyt.runtime.cpu.threads import team
+from lazyt.runtime.cpu.openmp import team
 from lazyt.runtime.cpython import direct
 from tests.runtime.test_threads import WAITING, Bound, program
 config.threads = 2

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from lazyt import ops
 from lazyt.errors import DTypeError, LazytError, ShapeError
-from lazyt.functional.linalg.matrix_checks import check_floating, check_square
+from lazyt.functional.linalg.matrices import check_floating, check_square
 from lazyt.functional.linalg.products import matmul, mm
 from lazyt.functional.linalg.solvers import inv
 from lazyt.functional.operands import require_tensor, without_slope

@@ -11,7 +11,7 @@ from typing import Any
 from lazyt import ops
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.linalg.decompositions import singular_parts
-from lazyt.functional.linalg.matrix_checks import check_floating, check_matrix, require_square
+from lazyt.functional.linalg.matrices import check_floating, check_matrix, require_square
 from lazyt.functional.linalg.solvers import inv_ex
 from lazyt.functional.operands import (
     mapped,

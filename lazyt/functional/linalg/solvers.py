@@ -13,7 +13,7 @@ from typing import Any
 from lazyt import ops
 from lazyt.errors import LazytError, ShapeError
 from lazyt.functional import return_types
-from lazyt.functional.linalg.matrix_checks import (
+from lazyt.functional.linalg.matrices import (
     as_info,
     check_equation,
     check_floating,

@@ -8,21 +8,23 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazyt.errors import LazytError, ShapeError
-from lazyt.functional.creation.filling import empty, ones_like
+from lazyt.functional.creation.creation import empty, ones_like
 from lazyt.functional.elementwise.activations import relu
 from lazyt.functional.elementwise.unary import sigmoid, tanh
 from lazyt.functional.linalg.products import linear
 from lazyt.functional.nn import (
-    alignment,
     attention,
     borders,
     class_losses,
     dropouts,
     embeddings,
-    grid_sampling,
+    interpolation,
     losses,
     normalization,
     pooling,
+)
+from lazyt.functional.nn import (
+    class_losses as alignment,
 )
 from lazyt.functional.nn import convolution as convolutions
 from lazyt.functional.nn import (
@@ -206,13 +208,13 @@ def grid_sampler(
     """``nn.functional.grid_sample`` with its modes as numbers, in the order they are listed."""
     mode = ("bilinear", "nearest", "bicubic")[interpolation_mode]
     border = ("zeros", "border", "reflection")[padding_mode]
-    return grid_sampling.grid_sample(input, grid, mode, border, align_corners)
+    return interpolation.grid_sample(input, grid, mode, border, align_corners)
 
 
 @function()
 def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
     """``nn.functional.affine_grid``."""
-    return grid_sampling.affine_grid(theta, size, align_corners)
+    return interpolation.affine_grid(theta, size, align_corners)
 
 
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:

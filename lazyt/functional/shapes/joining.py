@@ -4,30 +4,74 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 from lazyt import ops
-from lazyt.errors import DTypeError, LazytError, ShapeError
+from lazyt.errors import BoundsError, DTypeError, LazytError, NoKernelError, ShapeError
 from lazyt.functional.operands import (
+    as_shape,
     broadcast_all,
+    existing_dim,
+    expand_to,
     normalize_dim,
+    normalize_dims,
     operand_dtype,
     require_tensor,
+    sizes_by_name,
     wrong_arguments,
 )
 from lazyt.functional.results import give
-from lazyt.handle.dispatch import lay_out, wrap
+from lazyt.functional.type_promotion import torch_name
+from lazyt.handle.dispatch import lay_out, type_title, wrap
 from lazyt.handle.function_table import declare, function
-from lazyt.handle.layout import suggests_channels_last
+from lazyt.handle.layout import strides_like, suggests_channels_last
+from lazyt.handle.tape import fn_type
 from lazyt.handle.tensor import Tensor
+from lazyt.handle.view_parts import select_view
 from lazyt.handle.views import strides_of_view
+from lazyt.ir.dtypes import int32, int64
+from lazyt.ir.graph import Node
 
 __all__ = [
-    "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes",
-    "broadcast_tensors", "cartesian_prod", "cat", "column_stack", "concat", "concatenate",
-    "dstack", "hstack", "meshgrid", "row_stack", "stack", "vstack",
-]  # fmt: skip
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "block_diag",
+    "broadcast_shapes",
+    "broadcast_tensors",
+    "cartesian_prod",
+    "cat",
+    "chunk",
+    "column_stack",
+    "concat",
+    "concatenate",
+    "dsplit",
+    "dstack",
+    "flip",
+    "fliplr",
+    "flipud",
+    "hsplit",
+    "hstack",
+    "meshgrid",
+    "repeat",
+    "repeat_interleave",
+    "roll",
+    "rot90",
+    "row_stack",
+    "split",
+    "split_with_sizes",
+    "stack",
+    "tensor_split",
+    "tile",
+    "unbind",
+    "unsafe_chunk",
+    "unsafe_split",
+    "unsafe_split_with_sizes",
+    "vsplit",
+    "vstack",
+]
 
 
 def _tensors(tensors: Any, function: str) -> list[Tensor]:
@@ -144,8 +188,7 @@ def pad_rows(rows: list[Tensor], length: int, value: float, at_front: bool, dim:
         at_front: whether padding stands before a row.
         dim: 0 for a result [N, length, *], 1 for [length, N, *].
     """
-    from lazyt.functional.creation.creation import tensor
-    from lazyt.functional.creation.ramps import arange
+    from lazyt.functional.creation.creation import arange, tensor
 
     where = rows[0].device
     counts = [len(row) for row in rows]
@@ -339,3 +382,444 @@ def block_diag(*tensors: Tensor) -> Tensor:
 concat = declare("concat", cat)
 concatenate = declare("concatenate", cat)
 row_stack = declare("row_stack", vstack)
+
+
+# Parts of tensors along a dimension, as views.
+
+
+def _marked(parts: Iterable[Tensor], name: str) -> tuple[Tensor, ...]:
+    """The views that one function makes together: autograd forbids writes through them."""
+    marked = tuple(parts)
+    for number, part in enumerate(marked):
+        if part._view is not None:
+            part._view.multiple = (name, number)
+            part._view.version = part._storage.version_now()
+            if part._view.fn is not None:
+                part._view.fn.__class__ = fn_type(name)
+    return marked
+
+
+def _whole_number(value: Any) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, (list, tuple, bool))
+
+
+def _along(tensor: Tensor, dim: int, function: str) -> int:
+    if not tensor.shape:
+        raise LazytError(f"{function} expects at least a 1-dimensional tensor")
+    return normalize_dim(dim, len(tensor.shape))
+
+
+def _equal_sizes(extent: int, size: int) -> list[int]:
+    if size < 0:
+        raise LazytError(f"split expects split_size be non-negative, but got split_size={size}")
+    if size == 0 and extent:
+        raise LazytError(
+            f"split_size can only be 0 if dimension size is 0, but got dimension size of {extent}"
+        )
+    return [min(size, extent - i) for i in range(0, extent, size)] if extent else [0]
+
+
+def _cut(tensor: Tensor, axis: int, sizes: Sequence[int]) -> list[Tensor]:
+    starts = accumulate(sizes, initial=0)
+    return [tensor.narrow(axis, start, size) for start, size in zip(starts, sizes)]
+
+
+def _given_sizes(tensor: Tensor, sizes: Any, dim: int) -> list[Tensor]:
+    if not tensor.shape:
+        raise LazytError("split expects at least a 1-dimensional tensor")
+    axis = normalize_dim(dim, len(tensor.shape))
+    wanted, extent = [operator.index(s) for s in sizes], tensor.shape[axis]
+    if any(size < 0 for size in wanted):
+        raise LazytError(
+            "split_with_sizes expects split_sizes have only non-negative entries, but got "
+            f"split_sizes={wanted}"
+        )
+    if sum(wanted) != extent:
+        raise LazytError(
+            f"split_with_sizes expects split_sizes to sum exactly to {extent} (input tensor's "
+            f"size at dimension {dim}), but got split_sizes={wanted}"
+        )
+    return _cut(tensor, axis, wanted)
+
+
+def _split(tensor: Tensor, size: Any, dim: int) -> list[Tensor]:
+    if not _whole_number(size):
+        return _given_sizes(tensor, size, dim)
+    axis = _along(tensor, dim, "split")
+    return _cut(tensor, axis, _equal_sizes(tensor.shape[axis], operator.index(size)))
+
+
+@function(method=True)
+def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of parts along ``dim``: of one size, the last perhaps smaller, or of given sizes.
+
+    Raises LazytError for sizes that do not add up.
+    """
+    several = not _whole_number(split_size_or_sections)
+    parts = _split(tensor, split_size_or_sections, dim)
+    return _marked(parts, "SplitWithSizes" if several else "Split")
+
+
+@function(method=True)
+def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of parts of given sizes along ``dim``. Raises LazytError for another total."""
+    require_tensor(input, "split_with_sizes")
+    return _marked(_given_sizes(input, split_sizes, dim), "SplitWithSizes")
+
+
+def _chunked(input: Tensor, chunks: int, dim: int) -> list[Tensor]:
+    axis = _along(input, dim, "chunk")
+    if chunks <= 0:
+        raise LazytError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    extent = input.shape[axis]
+    if not extent:
+        return _cut(input, axis, [0] * chunks)
+    return _cut(input, axis, _equal_sizes(extent, -(-extent // chunks)))
+
+
+@function(method=True)
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """At most ``chunks`` views of nearly equal parts along ``dim``."""
+    require_tensor(input, "chunk")
+    return _marked(_chunked(input, chunks, dim), "Split")
+
+
+_TENSOR_SPLIT = (
+    "Tensor input, Tensor tensor_indices_or_sections, int dim = 0",
+    "Tensor input, int sections, int dim = 0",
+    "Tensor input, tuple of ints indices, int dim = 0",
+)
+
+
+@function(method=True, fractions=("indices_or_sections", "sections"))
+def tensor_split(
+    input: Tensor, indices_or_sections: Any = None, dim: int = 0, *, sections: Any = None,
+    indices: Any = None,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Views of parts along ``dim``: so many of nearly equal size, or cut before given places.
+
+    Raises LazytError for no sections.
+    """
+    require_tensor(input, "tensor_split")
+    given = indices_or_sections if sections is None else sections
+    given = indices if given is None else given
+    if given is None:
+        raise wrong_arguments("tensor_split", (input,), _TENSOR_SPLIT)
+    if isinstance(given, Tensor):
+        if given.dtype.name != "int64":
+            raise LazytError("tensor_split expected tensor_indices_or_sections to have dtype of "
+                             f"long, but got {torch_name(given.dtype)}")  # fmt: skip
+        given = given.tolist()
+    if not input.shape:
+        raise LazytError("tensor_split expected at least a 1-dimensional tensor, but got a tensor "
+                         "with 0 dims")  # fmt: skip
+    axis = normalize_dim(dim, len(input.shape))
+    extent = input.shape[axis]
+    if hasattr(given, "__index__"):
+        given = operator.index(given)
+        if given <= 0:
+            raise LazytError(f"number of sections must be larger than 0, got {given}")
+        small, larger = divmod(extent, given)
+        return tuple(_cut(input, axis, [small + (i < larger) for i in range(given)]))
+    places = range(extent)
+    edges = [0, *(_edge(operator.index(i), extent) for i in given), extent]
+    return tuple(
+        input.narrow(axis, min(max(a, 0), extent), len(places[max(a, 0) : max(b, 0)]))
+        for a, b in pairwise(edges)
+    )
+
+
+def _edge(index: int, extent: int) -> int:
+    return index + extent if index < 0 else min(index, extent)
+
+
+def _evenly(input: Tensor, given: Any, dim: int, rank: int, name: str) -> tuple[Tensor, ...]:
+    """``tensor_split`` that refuses sections of different size."""
+    if len(input.shape) < rank:
+        raise LazytError(
+            f"torch.{name} requires a tensor with at least {rank} dimension, but got a tensor with "
+            f"{len(input.shape)} dimensions!"
+        )
+    if given is None or isinstance(given, (str, float)):
+        forms = ("Tensor input, int sections", "Tensor input, tuple of ints indices")
+        raise wrong_arguments(name, (input,) if given is None else (input, given), forms)
+    if hasattr(given, "__index__") and not isinstance(given, Tensor):
+        given = operator.index(given)
+        extent = input.shape[dim]
+        if given == 0 or extent % given:
+            raise LazytError(
+                f"torch.{name} attempted to split along dimension {dim}, but the size of the "
+                f"dimension {extent} is not divisible by the split_size {given}!"
+            )
+    return tensor_split(input, given, dim)
+
+
+@function(method=True)
+def hsplit(
+    input: Tensor, indices_or_sections: Any = None, *, sections: Any = None, indices: Any = None
+) -> tuple[Tensor, ...]:
+    """``tensor_split`` along the columns into equal parts. Raises LazytError for others."""
+    require_tensor(input, "hsplit")
+    given = next((v for v in (indices_or_sections, sections, indices) if v is not None), None)
+    return _evenly(input, given, 0 if len(input.shape) == 1 else 1, 1, "hsplit")
+
+
+@function(method=True)
+def vsplit(
+    input: Tensor, indices_or_sections: Any = None, *, sections: Any = None, indices: Any = None
+) -> tuple[Tensor, ...]:
+    """``tensor_split`` along the rows into equal parts. Raises LazytError for others."""
+    require_tensor(input, "vsplit")
+    given = next((v for v in (indices_or_sections, sections, indices) if v is not None), None)
+    return _evenly(input, given, 0, 2, "vsplit")
+
+
+@function(method=True)
+def dsplit(
+    input: Tensor, indices_or_sections: Any = None, *, sections: Any = None, indices: Any = None
+) -> tuple[Tensor, ...]:
+    """``tensor_split`` along the third dimension into equal parts. Raises LazytError for others."""
+    require_tensor(input, "dsplit")
+    given = next((v for v in (indices_or_sections, sections, indices) if v is not None), None)
+    return _evenly(input, given, 2, 3, "dsplit")
+
+
+@function(method=True)
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of all slices along ``dim``, without that dimension."""
+    require_tensor(input, "unbind")
+    axis = normalize_dim(dim, len(input.shape))
+    if not input.shape:
+        raise BoundsError("Dimension specified as 0 but tensor has no dimensions")
+    slices = (select_view(input, axis, i) for i in range(input.shape[axis]))
+    return _marked(slices, "Unbind")
+
+
+# ------------------------------------------------------------------ for autograd alone
+#
+# PyTorch's unsafe functions share memory but tell autograd nothing of it. Here the graph knows
+# which values a write changes, so they are the safe ones without the ban on writes in place.
+
+
+def _unknown(parts: list[Tensor]) -> tuple[Tensor, ...]:
+    for part in parts:
+        if part._view is not None:
+            part._view.source = None
+    return tuple(parts)
+
+
+@function(method=True)
+def unsafe_split(input: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """``split`` whose parts may be written to in place."""
+    require_tensor(input, "unsafe_split")
+    return _unknown(_split(input, split_size, dim))
+
+
+@function(method=True)
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """``split`` into given sizes whose parts may be written to in place."""
+    require_tensor(input, "unsafe_split_with_sizes")
+    return _unknown(_given_sizes(input, split_sizes, dim))
+
+
+@function(method=True)
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """``chunk`` whose parts may be written to in place."""
+    require_tensor(input, "unsafe_chunk")
+    return _unknown(_chunked(input, chunks, dim))
+
+
+# Elements repeated, rolled around, mirrored and turned.
+
+
+@function(method=True)
+@sizes_by_name("repeats")
+def repeat(input: Tensor, *repeats: Any) -> Tensor:
+    """``input`` copied ``repeats[i]`` times along dimension i. Raises ShapeError for too few."""
+    counts = as_shape(repeats, "repeat")
+    shape = tuple(input.shape)
+    if len(counts) < len(shape):
+        raise ShapeError(
+            "Number of dimensions of repeat dims can not be smaller than number of dimensions of "
+            "tensor"
+        )
+    if any(n < 0 for n in counts):
+        lead = (1,) * (len(counts) - len(shape)) + shape
+        sizes = [c * n for c, n in zip(counts, lead)]
+        raise ShapeError(f"Trying to create tensor with negative dimension {min(sizes)}: {sizes}")
+    return give(tiled_node(input.node, counts), "Repeat", (input,))
+
+
+def tiled_node(node: Node, counts: Sequence[int]) -> Node:
+    """``node`` repeated: each dimension gets a new one before it, which is expanded."""
+    shape = (1,) * (len(counts) - len(node.shape)) + node.shape
+    spread = tuple(n for extent in shape for n in (1, extent))
+    wide = tuple(n for c, extent in zip(counts, shape) for n in (c, extent))
+    node = expand_to(ops.reshape(node, spread), wide)
+    return ops.reshape(node, tuple(c * n for c, n in zip(counts, shape)))
+
+
+@function(method=True)
+@sizes_by_name("dims")
+def tile(input: Tensor, *dims: Any) -> Tensor:
+    """As ``repeat``, with missing counts as 1."""
+    require_tensor(input, "tile")
+    counts = as_shape(dims, "tile")
+    counts = (1,) * (len(input.shape) - len(counts)) + counts
+    return repeat(input, counts)
+
+
+@function(method=True, fractions=("repeats",))
+def repeat_interleave(
+    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    """Every element repeated in place: a number of times, or as often as a tensor says.
+
+    With one argument, the positions that a vector of counts repeats. Raises ShapeError for another
+    number of counts than elements, LazytError for negative ones.
+    """
+    require_tensor(input, "repeat_interleave")
+    if repeats is None:
+        if input.ndim != 1:
+            raise LazytError("repeat_interleave only accept 1D vector as repeat")
+        return _repeated_positions(input)
+    if dim is None:
+        input, dim = input.reshape(-1), 0
+    axis = normalize_dim(dim, len(input.shape))
+    shape = (*input.shape, 1) if not input.shape else tuple(input.shape)
+    if isinstance(repeats, (list, tuple)):
+        from lazyt.functional.creation.creation import tensor
+
+        repeats = tensor(repeats)
+    if isinstance(repeats, Tensor) and repeats.node.size == 1:
+        repeats = int(repeats.item())
+    if isinstance(repeats, Tensor):
+        if repeats.ndim != 1 or repeats.shape[0] != shape[axis]:
+            raise ShapeError(
+                "repeats must have the same size as input along dim, but got repeats.size(0) = "
+                f"{repeats.shape[0]} and input.size({axis}) = {shape[axis]}"
+            )
+        index = _repeated_positions(repeats).node
+        return give(ops.gather(input.node, index, axis), "IndexSelect", (input,))
+    repeats = operator.index(repeats)
+    if repeats < 0:
+        raise LazytError("Repeats must be non-negative")
+    head, tail = shape[: axis + 1], shape[axis + 1 :]
+    node = ops.reshape(input.node, (*head, 1, *tail))
+    node = expand_to(node, (*head, repeats, *tail))
+    out = (*shape[:axis], shape[axis] * repeats, *tail)
+    return give(ops.reshape(node, out), "RepeatInterleave", (input,))
+
+
+def _repeated_positions(counts: Tensor) -> Tensor:
+    """Every position as often as ``counts`` says, whose values are looked at."""
+    from lazyt.functional.creation.creation import tensor
+
+    if counts.dtype not in (int32, int64):
+        raise NoKernelError(
+            f"\"repeat_interleave_cpu\" not implemented for '{type_title(counts.dtype)}'"
+        )
+    numbers = counts.tolist()
+    if any(n < 0 for n in numbers):
+        raise LazytError("repeats can not be negative")
+    found: Tensor = tensor([i for i, n in enumerate(numbers) for _ in range(n)], dtype=int64)
+    return found
+
+
+@function(method=True)
+def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
+    """Elements moved along dimensions; what falls off an end comes back at the other."""
+    require_tensor(input, "roll")
+    moves = shifts if isinstance(shifts, (tuple, list)) else (shifts,)
+    if not moves:
+        raise LazytError("`shifts` required")
+    places = () if dims is None else dims if isinstance(dims, (tuple, list)) else (dims,)
+    if not places and len(moves) == 1:
+        flat = ops.reshape(input.node, (input.node.size,))
+        return give(ops.reshape(_rolled(flat, moves[0], 0), input.node.shape), "Roll", (input,))
+    if len(moves) != len(places):
+        raise ShapeError(
+            f"shifts and dimensions must align. shifts: {len(moves)}, dims:{len(places)}"
+        )
+    node = input.node
+    for shift, dim in zip(moves, places):
+        node = _rolled(node, shift, existing_dim(dim, len(node.shape)))
+    return give(node, "Roll", (input,))
+
+
+def _rolled(node: Node, shift: int, axis: int) -> Node:
+    extent = node.shape[axis]
+    cut = (extent - operator.index(shift)) % extent if extent else 0
+    if not cut:
+        return node
+    ones, starts = (1,) * len(node.shape), [0] * len(node.shape)
+    starts[axis] = cut
+    head, tail = list(node.shape), list(node.shape)
+    head[axis], tail[axis] = extent - cut, cut
+    late = ops.slice_(node, tuple(starts), tuple(head), ones)
+    early = ops.slice_(node, (0,) * len(node.shape), tuple(tail), ones)
+    return ops.concat((late, early), axis)
+
+
+@function(method=True)
+@sizes_by_name("dims")
+def flip(input: Tensor, *axes: Any, dims: Any = None) -> Tensor:
+    """A copy with the order of elements reversed along ``dims``: ``flip(x, 0, 1)`` or a tuple.
+
+    Raises BoundsError for dimensions that do not exist, ShapeError for repeated ones.
+    """
+    require_tensor(input, "flip")
+    if not axes and dims is None:
+        raise DTypeError('flip() missing 1 required positional arguments: "dims"')
+    axes = as_shape(axes if dims is None else (dims,), "flip")
+    axes = normalize_dims(axes, len(input.shape)) if axes else ()
+    return give(ops.flip(input.node, axes) if axes else input.node, "Flip", (input,))
+
+
+@function(method=True)
+def fliplr(input: Tensor) -> Tensor:
+    """Columns in reverse order. Raises LazytError for fewer than two dimensions."""
+    require_tensor(input, "fliplr")
+    if input.ndim < 2:
+        raise LazytError("Input must be >= 2-d.")
+    return flip(input, 1)
+
+
+@function(method=True)
+def flipud(input: Tensor) -> Tensor:
+    """Rows in reverse order. Raises LazytError for no dimensions."""
+    require_tensor(input, "flipud")
+    if input.ndim < 1:
+        raise LazytError("Input must be >= 1-d.")
+    return flip(input, 0)
+
+
+@function(method=True)
+def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    """A copy turned by ``k`` quarter turns in the plane of two dimensions."""
+    require_tensor(input, "rot90")
+    if len(dims) != 2:
+        raise LazytError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    if input.ndim < 2:
+        raise LazytError(f"expected total dims >= 2, but got total dims = {input.ndim}")
+    a, b = (normalize_dim(d, len(input.shape)) for d in dims)
+    if a == b:
+        raise LazytError(
+            f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}"
+        )
+    node, turns = input.node, k % 4
+    order = list(range(len(node.shape)))
+    order[a], order[b] = b, a
+    if turns == 1:
+        node = ops.permute(ops.flip(node, (b,)), tuple(order))
+    elif turns == 2:
+        node = ops.flip(node, tuple(sorted((a, b))))
+    elif turns == 3:
+        node = ops.flip(ops.permute(node, tuple(order)), (b,))
+    result = give(node, "Rot90", (input,))
+    if not turns:
+        return result
+    strides = list(strides_like(tuple(input.shape), input.strides))
+    if turns != 2:
+        strides[a], strides[b] = strides[b], strides[a]
+    return lay_out(result, tuple(strides))

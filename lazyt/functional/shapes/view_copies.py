@@ -8,7 +8,7 @@ from lazyt import ops
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.operands import as_shape, normalize_dim, require_tensor, sizes_by_name
 from lazyt.functional.results import give
-from lazyt.functional.shapes.splitting import split, unbind
+from lazyt.functional.shapes.joining import split, unbind
 from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.handle.view_parts import as_strided, diagonal, narrow, select, slice_along, unfold

@@ -5,29 +5,46 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
+from math import prod
 from typing import Any
 
 from lazyt import ops
 from lazyt.errors import BoundsError, DTypeError, LazytError, NoKernelError
 from lazyt.functional import return_types
+from lazyt.functional.elementwise.arithmetic import scalar_build
+from lazyt.functional.indexing.masks import true_positions
 from lazyt.functional.indexing.picking import value_range, within
 from lazyt.functional.operands import (
     as_number,
+    choose,
     constant_of,
     expand_to,
     mapped,
+    normalize_dim,
     operand_dtype,
     require_tensor,
 )
 from lazyt.functional.results import give
-from lazyt.handle.dispatch import type_title
+from lazyt.functional.sorting.sorting import run_starts
+from lazyt.functional.type_promotion import torch_name
+from lazyt.handle.dispatch import lay_out, type_title
 from lazyt.handle.function_table import function
+from lazyt.handle.layout import dense_strides
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bool_, int32, int64
-from lazyt.ir.graph import Node
+from lazyt.ir.graph import Node, Shape
 from lazyt.ir.scalar import Expr, arg, call, const
 
-__all__ = ["bucketize", "histc", "histogram", "searchsorted"]
+__all__ = [
+    "bucketize",
+    "histc",
+    "histogram",
+    "histogramdd",
+    "isin",
+    "searchsorted",
+    "unique",
+    "unique_consecutive",
+]
 
 
 def _middle(low: Expr, high: Expr) -> Expr:
@@ -287,7 +304,7 @@ def edges_of(
     if range is not None and low == high:
         low, high = low - 0.5, high + 0.5
     low, high = _limits(row, low, high, "torch.histogram", 0.5)
-    from lazyt.functional.creation.ramps import linspace
+    from lazyt.functional.creation.creation import linspace
 
     made: Node = linspace(low, high, bins + 1, dtype=row.dtype).node
     return made
@@ -359,3 +376,354 @@ def _normalized(hist: Node, edges: Node, count: int) -> Node:
 
 def _density(hist: Expr, total: Expr, low: Expr, high: Expr) -> Expr:
     return call("div", call("div", hist, total), call("sub", high, low))
+
+
+# Distinct values and rows, found by sorting; the sizes of the results depend on the values.
+
+
+_SUB, _MUL, _ADD = (scalar_build(n) for n in ("sub", "mul", "add"))
+
+
+def _run_numbers(starts: Node) -> Node:
+    """The number of the run that each element of a row is in, int64 from 0."""
+    last = len(starts.shape) - 1
+    running = ops.scan("sum", ops.cast(starts, int64), last)
+    return mapped(_SUB, (running, constant_of(1, int64)), int64, None)
+
+
+def _unsorted(values: Node, order: Node) -> Node:
+    """Values of sorted rows, brought back to where their elements came from."""
+    shape = values.shape
+    rows = 1
+    for extent in shape[:-1]:
+        rows *= extent
+    flat = (rows, shape[-1])
+    base = expand_to(constant_of(0, values.dtype), flat)
+    written = ops.scatter(base, ops.reshape(order, flat), ops.reshape(values, flat), 1, "set", 1)
+    return ops.reshape(written, shape)
+
+
+def _dense_ranks(rows: Node) -> Node:
+    """For each element of a row, how many distinct values of its row are smaller; int64."""
+    starts = run_starts(ops.sort("values", rows))
+    return _unsorted(_run_numbers(starts), ops.sort("order", rows))
+
+
+def _row_ranks(table: Node) -> Node:
+    """The lexicographic rank of each row of a 2-d table among its distinct rows.
+
+    Columns are ranked by themselves, then neighbouring ranks in pairs, in pairs of pairs, ...: a
+    batched sort each time, log2(columns) times.
+    """
+    count, width = table.shape
+    ranks = _dense_ranks(ops.permute(table, (1, 0)))
+    while width > 1:
+        half = width // 2
+        sizes, steps = (half, count), (2, 1)
+        left = ops.slice_(ranks, (0, 0), sizes, steps)
+        right = ops.slice_(ranks, (1, 0), sizes, steps)
+        scaled = mapped(_MUL, (left, constant_of(count, int64)), int64, None)
+        paired = _dense_ranks(mapped(_ADD, (scaled, right), int64, None))
+        if width % 2:
+            odd = ops.slice_(ranks, (width - 1, 0), (1, count), (1, 1))
+            paired = ops.concat([paired, odd], 0)
+        ranks, width = paired, width - half
+    return ops.reshape(ranks, (count,))
+
+
+class _Runs:
+    """What ``unique`` asks about elements whose equals stand together.
+
+    ``starts``: bool vector, where a run begins. ``order``: where each element came from; None when
+    nothing was sorted.
+    """
+
+    def __init__(self, starts: Node, order: Node | None) -> None:
+        self.starts = starts
+        self.order = order
+        self.firsts = true_positions(starts)
+
+    def sources(self) -> Node:
+        """The original position of the first element of each run."""
+        if self.order is None:
+            return self.firsts
+        return ops.gather(self.order, self.firsts, 0)
+
+    def inverse(self) -> Node:
+        """The run that each original element is in."""
+        numbers = _run_numbers(self.starts)
+        return numbers if self.order is None else _unsorted(numbers, self.order)
+
+    def counts(self) -> Node:
+        """How many elements each run has."""
+        runs = self.firsts.shape[0]
+        if runs == 0:
+            return self.firsts
+        rest = ops.slice_(self.firsts, (1,), (runs - 1,), (1,))
+        end = expand_to(constant_of(self.starts.shape[0], int64), (1,))
+        return mapped(_SUB, (ops.concat([rest, end], 0), self.firsts), int64, None)
+
+
+def _give_runs(
+    input: Tensor, values: Node, runs: _Runs, shape: tuple[int, ...], inverse: bool, counts: bool,
+    name: str, axis: int = 0,
+) -> Any:  # fmt: skip
+    """The values alone, or a tuple with the inverse and the counts that were asked for."""
+    found = give(values, name, (input,))
+    rest = (i for i in range(len(values.shape)) if i != axis)  # PyTorch moves the axis to the front
+    results = [lay_out(found, dense_strides(values.shape, (axis, *rest)))]
+    if inverse:
+        results.append(give(ops.reshape(runs.inverse(), shape), "unique", ()))
+    if counts:
+        results.append(give(runs.counts(), "unique", ()))
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _row_table(node: Node, dim: int) -> tuple[Node, int]:
+    """The slices along ``dim`` as rows of a table, and the axis that they came from."""
+    if not node.shape:
+        raise BoundsError(f"Dimension specified as {dim} but tensor has no dimensions")
+    axis = normalize_dim(dim, len(node.shape))
+    if 0 in node.shape[:axis] + node.shape[axis + 1 :]:
+        raise LazytError(
+            "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
+        )
+    order = [axis, *(a for a in range(len(node.shape)) if a != axis)]
+    count = node.shape[axis]
+    width = 1
+    for number, extent in enumerate(node.shape):
+        width *= extent if number != axis else 1
+    return ops.reshape(ops.permute(node, order), (count, width)), axis
+
+
+def _row_starts(rows: Node) -> Node:
+    """Bool: which rows of a table differ from the one before."""
+    return ops.reduce_("any", run_starts(ops.permute(rows, (1, 0))), (0,))
+
+
+@function(method=True)
+def unique(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False,
+    return_counts: bool = False, dim: int | None = None,
+) -> Any:  # fmt: skip
+    """The distinct values, in order; with ``dim``, the distinct slices along it.
+
+    With ``return_inverse`` also the place of each element among them, with ``return_counts`` also
+    how often each occurs (int64); then a tuple. NaN differs from NaN. In order also when that is
+    not asked for. Looks at the values. Raises BoundsError and LazytError for ``dim`` as PyTorch.
+    """
+    node = require_tensor(input, "unique").node
+    if dim is None:
+        flat = ops.reshape(node, (node.size,))
+        ordered = ops.sort("values", flat)
+        runs = _Runs(_starts(ordered), ops.sort("order", flat))
+        values = ops.gather(flat, runs.sources(), 0)
+        shape = node.shape
+        name, axis = "Unique2", 0
+    else:
+        rows, axis = _row_table(node, dim)
+        if rows.size == 0:
+            order = ops.iota(0)
+            runs = _Runs(expand_to(ops.constant(True, bool_), (0,)), order)
+        else:
+            ranks = _row_ranks(rows)
+            order = ops.sort("order", ranks)
+            runs = _Runs(_starts(ops.sort("values", ranks)), order)
+        values = ops.gather(node, runs.sources(), axis)
+        shape = (node.shape[axis],)
+        name = "UniqueDim"
+    return _give_runs(input, values, runs, shape, return_inverse, return_counts, name, axis)
+
+
+def _starts(row: Node) -> Node:
+    return run_starts(row) if row.size else expand_to(ops.constant(True, bool_), (0,))
+
+
+@function(method=True)
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:  # fmt: skip
+    """``unique`` of neighbours alone: the first of every run of equal elements, or slices along
+    ``dim``. Looks at the values. Raises BoundsError and LazytError for ``dim`` as PyTorch."""
+    node = require_tensor(input, "unique_consecutive").node
+    if dim is None:
+        flat = ops.reshape(node, (node.size,))
+        runs = _Runs(_starts(flat), None)
+        values = ops.gather(flat, runs.sources(), 0)
+        shape = node.shape
+        name, axis = "UniqueConsecutive", 0
+    else:
+        rows, axis = _row_table(node, dim)
+        starts = _row_starts(rows) if rows.size else expand_to(ops.constant(True, bool_), (0,))
+        runs = _Runs(starts, None)
+        values = ops.gather(node, runs.sources(), axis)
+        shape = (node.shape[axis],)
+        name = "UniqueDimConsecutive"
+    return _give_runs(input, values, runs, shape, return_inverse, return_counts, name, axis)
+
+
+@function()
+def isin(
+    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Bool: which ``elements`` occur among ``test_elements``; with ``invert``, which do not.
+
+    One of the two may be a number. ``test_elements`` are sorted and searched, so no table of all
+    pairs is made. Raises NoKernelError for bool.
+    """
+    operands = [_operand(v, n) for n, v in enumerate((elements, test_elements), 1)]
+    if not any(isinstance(o, Tensor) for o in operands):
+        require_tensor(test_elements, "isin", "test_elements", 2)
+    for item in operands:
+        if isinstance(item, bool) or (isinstance(item, Tensor) and item.dtype is bool_):
+            raise NoKernelError("Unsupported input type encountered for isin(): Bool")
+    dtype = operand_dtype(operands)
+    node, tests = (
+        ops.cast(o.node, dtype) if isinstance(o, Tensor) else constant_of(o, dtype)
+        for o in operands
+    )
+    if tests.size and node.size:
+        pool = ops.sort("values", ops.reshape(tests, (tests.size,)))
+        place = insertion_places(pool, node, "lt")
+        near = ops.gather(pool, place, 0)  # clamps: past the end stands the largest
+        wide = dtype.compute
+        found = ops.apply("eq", ops.cast(near, wide), ops.cast(node, wide))
+    else:
+        found = expand_to(ops.constant(False, bool_), node.shape)
+    if invert:
+        found = choose(
+            found, ops.constant(False, bool_), ops.constant(True, bool_), bool_
+        )  # fmt: skip
+    return give(found, "isin", (), out)
+
+
+def _operand(value: Any, position: int) -> Any:
+    number = None if isinstance(value, Tensor) else as_number(value)
+    if number is not None:
+        return number
+    return require_tensor(value, "isin", ("elements", "test_elements")[position - 1], position)
+
+
+# Histograms over several dimensions.
+
+
+def _paired(outer: Expr, inner: Expr, outer_bins: Expr, inner_bins: Expr) -> Expr:
+    """The bin of two dimensions together; their number of bins where either has none."""
+    place = call("add", call("mul", outer, inner_bins), inner)
+    inside = call("logical_and", call("lt", outer, outer_bins), call("lt", inner, inner_bins))
+    return call("where", inside, place, call("mul", outer_bins, inner_bins))
+
+
+def _over_width(value: Expr, low: Expr, high: Expr) -> Expr:
+    return call("div", value, call("sub", high, low))
+
+
+def _check_same(input: Tensor, other: Tensor, titles: str) -> None:
+    """Raise DTypeError for weights or edges of another dtype than the input's."""
+    if input.dtype is not other.dtype:
+        raise DTypeError(
+            f"torch.histogramdd: if {titles} should have the same dtype, but got "
+            f"{torch_name(input.dtype)} and {torch_name(other.dtype)}"
+        )
+
+
+def _bins_of(bins: Any, rank: int) -> list[Any]:
+    """Number or edges of the bins of every dimension. Raises LazytError where some are missing."""
+    given = list(bins) if isinstance(bins, (list, tuple)) else [bins] * rank
+    if len(given) != rank:
+        raise LazytError(
+            "histogramdd: The size of bins must be equal to the innermost dimension of the input."
+        )
+    for dim, count in enumerate(given):
+        if not isinstance(count, Tensor) and count <= 0:
+            raise LazytError(
+                f"torch.histogram(): bins must be > 0, but got {count} for dimension {dim}"
+            )
+    return given
+
+
+def _amounts(input: Tensor, weight: Tensor | None, rows: Shape) -> Node:
+    """What every point counts for."""
+    if weight is None:
+        return constant_of(1.0, input.dtype)
+    _check_same(input, weight, "weight tensor is provided, input tensor and weight tensor")
+    if tuple(weight.shape) != tuple(input.shape[:-1]):
+        raise LazytError(
+            "torch.histogramdd: if weight tensor is provided it should have the same shape as the "
+            f"input tensor excluding its innermost dimension, but got input with shape "
+            f"{list(input.shape)} and weight with shape {list(weight.shape)}"
+        )
+    return ops.cast(ops.reshape(ops.detach(weight.node), rows), input.dtype)
+
+
+def _ends(edges: Node, first: int, last: int) -> Node:
+    return ops.slice_(edges, (first,), (last - first,), (1,))
+
+
+@function(fractions=("bins",))
+def histogramdd(
+    input: Tensor, bins: Any, range: Sequence[float] | None = None,
+    weight: Tensor | None = None, density: bool = False,
+) -> Any:  # fmt: skip
+    """``(hist, bin_edges)``: how many of the points [*, N] lie in each box of N dimensions.
+
+    Args:
+        bins: a number of equal bins for all dimensions, numbers, or tensors of ascending edges.
+        range: lower and upper end of each dimension, in turn; by default those of the values, which
+            are looked at.
+        weight: [*], what the points count for.
+        density: divide by the total and by the size of the boxes.
+
+    Raises LazytError for other numbers of bins, ends and weights, NoKernelError for whole numbers,
+    DTypeError for weights and edges of another dtype.
+    """
+    shape = tuple(require_tensor(input, "histogramdd").shape)
+    if len(shape) < 2:
+        raise LazytError("torch.histogramdd: input tensor should have at least 2 dimensions")
+    rank, count = shape[-1], prod(shape[:-1])
+    given = _bins_of(bins, rank)
+    if input.dtype.kind != "f" or input.dtype.is_half:
+        raise NoKernelError(f"\"histogramdd\" not implemented for '{torch_name(input.dtype)}'")
+    if range is not None and len(range) != 2 * rank:
+        raise LazytError(
+            f"torch.histogramdd: for a {rank}-dimensional histogram range should have "
+            f"{2 * rank} elements, but got {len(range)}"
+        )
+    points = ops.reshape(ops.detach(input.node), (count, rank))
+    edges: list[Node] = []
+    place, total = constant_of(0, int64), 1
+    for dim, wanted in enumerate(given):
+        if isinstance(wanted, Tensor):
+            _check_same(input, wanted, "edges are given, input tensor and bins tensors")
+        column = ops.reshape(ops.slice_(points, (0, dim), (count, 1), (1, 1)), (count,))
+        limits = None if range is None else range[2 * dim : 2 * dim + 2]
+        edges.append(edges_of(column, wanted, limits))
+        number = edges[-1].shape[0] - 1
+        ends = [ops.reshape(_ends(edges[-1], i, i + 1), ()) for i in (0, number)]
+        inner = ops.elementwise(
+            bin_between(input.dtype),
+            (insertion_places(edges[-1], column, "gt"), column, *ends, constant_of(number, int64)),
+        )
+        sizes = (constant_of(total, int64), constant_of(number, int64))
+        place = mapped(_paired, (place, inner, *sizes), int64, None)
+        total *= number
+    hist = counted(place, _amounts(input, weight, (count,)), total)
+    hist = ops.reshape(hist, tuple(e.shape[0] - 1 for e in edges))
+    if density:
+        hist = _dense(hist, edges)
+    parts: Any = (give(hist, "histogramdd", ()), tuple(give(e, "histogramdd", ()) for e in edges))
+    return return_types.histogramdd(parts)
+
+
+def _dense(hist: Node, edges: Sequence[Node]) -> Node:
+    """Shares of the whole by the size of the boxes."""
+    total = ops.reduce_("sum", hist, tuple(range(len(edges))))
+    hist = ops.apply("div", hist, total)
+    for dim, row in enumerate(edges):
+        count = row.shape[0] - 1
+        shape = tuple(count if i == dim else 1 for i in range(len(edges)))
+        low, high = (ops.reshape(_ends(row, i, i + count), shape) for i in (0, 1))
+        hist = mapped(_over_width, (hist, low, high), hist.dtype, hist.dtype)
+    return hist

@@ -12,8 +12,6 @@ from lazyt.nn import (
     attention,
     containers,
     convolution,
-    dropout,
-    embedding,
     lazy,
     linear,
     loss,
@@ -30,11 +28,11 @@ from lazyt.nn.modules import sizes
 _ELSEWHERE = {
     "activation": (activation, attention), "adaptive": (loss,), "batchnorm": (normalization, lazy),
     "channelshuffle": (vision,), "container": (containers,), "conv": (convolution, lazy, sizes),
-    "distance": (loss,), "dropout": (dropout,), "flatten": (linear,), "fold": (vision,),
+    "distance": (loss,), "dropout": (activation,), "flatten": (linear,), "fold": (vision,),
     "instancenorm": (normalization, lazy), "lazy": (lazy,), "linear": (linear, lazy),
     "linear_cross_entropy_options": (loss,), "loss": (loss,), "normalization": (normalization,),
     "padding": (vision,), "pixelshuffle": (vision,), "pooling": (pooling, sizes),
-    "rnn": (recurrent,), "sparse": (embedding,), "transformer": (transformer,),
+    "rnn": (recurrent,), "sparse": (linear,), "transformer": (transformer,),
     "upsampling": (vision,), "utils": (sizes,),
 }  # fmt: skip
 

@@ -27,7 +27,7 @@ from lazyt.errors import CompileError, InternalError
 from lazyt.ir.program import Program
 from lazyt.runtime import cache, devices, events
 from lazyt.runtime.cpu import compile, openmp, regions
-from lazyt.runtime.cpu.threads import team
+from lazyt.runtime.cpu.openmp import team
 from lazyt.runtime.cpython import forks, interrupts
 from lazyt.runtime.cpython.interrupts import words
 from lazyt.runtime.memory import Buffer, without_aliases

@@ -19,7 +19,7 @@ from lazyt.ir.program import KernelSource, Launch, Program, Slot
 from lazyt.runtime import cache as disk
 from lazyt.runtime import devices
 from lazyt.runtime.cpu import execute
-from lazyt.runtime.cpu.threads import team
+from lazyt.runtime.cpu.openmp import team
 from lazyt.runtime.memory import Buffer
 
 #: Trials end when so many in a row were no better than the best, or after so many in all.

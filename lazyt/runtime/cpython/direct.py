@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from lazyt.errors import CompileError
 from lazyt.ir.program import Program
 from lazyt.runtime.cpu import compile, execute
-from lazyt.runtime.cpu.threads import team
+from lazyt.runtime.cpu.openmp import team
 from lazyt.runtime.cpython import interrupts
 
 if TYPE_CHECKING:
