@@ -1,15 +1,15 @@
-"""Lines of memory that are asked for before they are needed.
+"""Lines of memory that are prefetched.
 
-What comes from memory comes late: a processor asks for some lines by itself where it sees a stream
+What comes from memory comes late: a processor fetches some lines by itself where it sees a stream
 of reads, hardly for those that are written, and stops at each page. So loops over arrays that no
-cache holds ask for the lines 2 KB further on, of what they read and of what they write. Two cores,
+cache holds prefetch the lines 2 KB further on, of what they read and of what they write. Two cores,
 arrays of 64 MB of which three take turns: a relu takes 0.84 of the time, GELU 0.8, RMS norm 0.78,
 layer norm 0.8, softmax 0.7. Where arrays stay in the last cache nothing is gained or lost. All that
-is so on Intel's processors: Zen's fetch streams by themselves, and only rows ask.
+is so on Intel's processors: Zen's fetch streams by themselves, and only rows are prefetched.
 
 A phase with several loops over each row waits for memory in the first and for arithmetic in the
-others. There one of the others asks for the next row instead: memory works all the time. Where rows
-are only folded, Zen's processors get several at once (``JamPhase``).
+others. There one of the others prefetches the next row instead: memory works all the time. Where
+rows are only folded, Zen's processors get several at once (``JamPhase``).
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from lazyt.ir.index import (
 from lazyt.ir.kernel import Phase, Scan, Stage, Store
 from lazyt.ir.scalar import Call
 
-#: How far ahead a loop asks, in bytes; less was as good, 4 KiB a little slower.
+#: How far ahead a loop prefetches, in bytes; less was as good, 4 KiB a little slower.
 DISTANCE = 2048
 #: Bytes of a kernel's arrays from which they count as being in memory.
 FAR = 16 << 20
-#: Bytes of a row, and cost of a step of the loop that asks (an exponential's is 10), from which
-#: asking for the next row pays though the arrays are not far.
+#: Bytes of a row, and cost of a step of the loop that prefetches (an exponential's is 10), from
+#: which prefetching the next row pays though the arrays are not far.
 LEAST_ROW, LEAST_COST = 2048, 8.0
 
 #: Bytes of a row from which several are folded at once.
@@ -49,7 +49,7 @@ LEAST_FOLDED = 1024
 
 
 class Prefetch(NamedTuple):
-    """Elements of a buffer for which a loop asks at the step at which they have ``place``."""
+    """Elements of a buffer that a loop prefetches, at the step at which they have ``place``."""
 
     buffer: str
     place: Linear
@@ -58,10 +58,10 @@ class Prefetch(NamedTuple):
 def prefetches_of(
     phase: Phase, e: Expressions, second: int, any_size: bool
 ) -> dict[int, list[Prefetch]]:
-    """For what the stages of a phase ask; ``second`` is the size of the second-level cache, which
-    must hold what is asked for, and does not hold everything. A kernel for ``any_size`` asks for
-    points as if there were many: a few take as long. Its rows do not ask, whose text would depend
-    on sizes in more ways."""
+    """What the stages of a phase prefetch; ``second`` is the size of the second-level cache, which
+    must hold what is prefetched, and does not hold everything. A kernel for ``any_size``
+    prefetches points as if there were many: a few take as long. Rows of it are not prefetched, as
+    their text would depend on sizes in more ways."""
     if e.bands or not phase.grid or (any_size and phase.lanes != "grid"):
         return {}
     sizes = {name: math.prod(b.shape) * b.dtype.itemsize for name, b in e.buffers.items()}
@@ -95,7 +95,7 @@ def scatters(phase: Phase, e: Expressions) -> bool:
 
 
 def _along_rows(phase: Phase, e: Expressions, second: int, far: bool) -> dict[int, list[Prefetch]]:
-    """For what the loops of a phase ask whose points are rows."""
+    """What the loops of a phase prefetch whose points are rows."""
     across = [axis for axis in phase.grid if axis.extent > 1]
     looped = [(s, s.axis) for s in phase.stages if s.axis is not None]
     found: dict[int, list[Prefetch]] = {}
@@ -108,24 +108,24 @@ def _along_rows(phase: Phase, e: Expressions, second: int, far: bool) -> dict[in
             row = (name, replace_axes(place, {axis: constant(0)}))
             size = axis.extent * e.buffers[name].dtype.itemsize
             suits = LEAST_ROW <= size <= second // 4 and size * points > second
-            apart = (place.coefficient(last) or 0) >= axis.extent
-            if row in seen or not apart or not suits:
+            distant = (place.coefficient(last) or 0) >= axis.extent
+            if row in seen or not distant or not suits:
                 continue
             seen.add(row)
             if write:
-                others, least, ahead = looped[:number], LEAST_COST, 0
+                others, least, rows_on = looped[:number], LEAST_COST, 0
             elif far:
-                others, least, ahead = looped[number + 1 :], 0.0, 1
+                others, least, rows_on = looped[number + 1 :], 0.0, 1
             else:
-                others, least, ahead = looped if len(looped) > 1 else [], LEAST_COST, 1
+                others, least, rows_on = looped if len(looped) > 1 else [], LEAST_COST, 1
             suited = [s for s, a in others if a.extent == axis.extent and _goes_by_lanes(s, e)]
             if "streams" in e.traits.fetches:  # where loops do as much, the last
                 suited.reverse()
-            asking = max(suited, key=cost_of, default=None)
-            if asking is not None and cost_of(asking) >= least:
-                assert asking.axis is not None
-                there = {last: variable(last) + constant(ahead), axis: variable(asking.axis)}
-                found.setdefault(id(asking), []).append(Prefetch(name, replace_axes(place, there)))
+            host = max(suited, key=cost_of, default=None)
+            if host is not None and cost_of(host) >= least:
+                assert host.axis is not None
+                there = {last: variable(last) + constant(rows_on), axis: variable(host.axis)}
+                found.setdefault(id(host), []).append(Prefetch(name, replace_axes(place, there)))
             elif far and _goes_by_lanes(stage, e) and _does_more_than_fold(stage):
                 found.setdefault(id(stage), []).append(_further(e, name, place))
     return found

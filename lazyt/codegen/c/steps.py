@@ -52,16 +52,16 @@ LONG_BODY = 16
 #: Elements that are stored at once; shorter and longer runs were slower by a few percent. Where
 #: instructions are ordered early (``LZ_ORDERED``), two vectors: of more, gcc has no overview.
 RUN, ORDERED_RUN = 64, 32
-#: Bytes of a line of the cache, and how many of them a loop that asks takes at a time: a processor
-#: waits for a dozen at once, and asking for 16 of each array lost half of what was gained.
+#: Bytes of a line of the cache, and how many of them a loop prefetches at a time: a processor
+#: fetches a dozen at once, and to prefetch 16 of each array lost half of what was gained.
 LINE, GROUP = 64, 4
 
 
 class PrefetchPhase(JamPhase):
-    """A phase whose loops may ask for lines.
+    """A phase whose loops may prefetch.
 
     Attributes:
-        asks: for what a stage asks, by the stage.
+        prefetches: what a stage prefetches, by the stage.
     """
 
     def __init__(
@@ -84,16 +84,16 @@ class PrefetchPhase(JamPhase):
         return out
 
     def _points(self, name: str, count: ct.Node, body: Trees, simd: bool) -> Trees:
-        """Points by groups, which ask for some lines each."""
-        asks = (
+        """Points by groups, which prefetch some lines each."""
+        wanted = (
             self.prefetches.get(id(self._prefetching[0]), [])
             if self._prefetching is not None
             else []
         )
-        if not asks or not simd:
+        if not wanted or not simd:
             return super()._points(name, count, body, simd)
         assert self._prefetching is not None
-        most = max(self.e.buffers[ask.buffer].dtype.itemsize for ask in asks)
+        most = max(self.e.buffers[item.buffer].dtype.itemsize for item in wanted)
         size, whole, rest = GROUP * LINE // most, count, Trees()
         group, known = ct.name("g"), ct.fixed(count)
         points: ct.Node = ct.integer(size)
@@ -105,14 +105,14 @@ class PrefetchPhase(JamPhase):
             rest = self._simd(ct.loop(name, begin, count, body, kind=self.integer))
         here = ct.declare(self.integer, name, ct.binary("+", group, ct.name("v")), const=True)
         steps = self._simd(ct.loop("v", ct.integer(0), points, [here, *body]))
-        asked = self._prefetch_all(*self._prefetching, "g", size)
-        return [ct.loop("g", ct.integer(0), whole, [*asked, *steps], step=size), *rest]
+        fetched = self._prefetch_all(*self._prefetching, "g", size)
+        return [ct.loop("g", ct.integer(0), whole, [*fetched, *steps], step=size), *rest]
 
     def _all_lanes(self, stage: Stage, axis: Axis) -> Trees:
         return [*self._prefetch_all(stage, axis, "k", LANES), *super()._all_lanes(stage, axis)]
 
     def _prefetch_all(self, stage: Stage, axis: Axis, step: str, count: int) -> Trees:
-        """Asks for the lines of ``count`` elements of all that a stage asks for."""
+        """Prefetches the lines of ``count`` elements of all that a stage prefetches."""
         out: Trees = []
         light = cost_of(stage) < LEAST_COST and any(isinstance(s, Store) for s in stage.body)
         by_rows = not self.vector and "streams" in self.e.traits.fetches
@@ -120,11 +120,11 @@ class PrefetchPhase(JamPhase):
         begin = variable(Axis(step, axis.extent))
         if self.vector and self.first is not None:
             begin = begin + variable(Axis("low", axis.extent))
-        for ask in self.prefetches.get(id(stage), ()):
-            buffer = self.e.buffers[ask.buffer]
+        for item in self.prefetches.get(id(stage), ()):
+            buffer = self.e.buffers[item.buffer]
             for offset in range(0, count, max(LINE // buffer.dtype.itemsize, 1)):
-                place = replace_axes(ask.place, {axis: begin + constant(offset)})
-                at = ct.binary("+", ct.name(ask.buffer), self.e.place(buffer, place))
+                place = replace_axes(item.place, {axis: begin + constant(offset)})
+                at = ct.binary("+", ct.name(item.buffer), self.e.place(buffer, place))
                 out.append(self.e.prelude(function, at))
         return out
 
@@ -133,13 +133,13 @@ class StreamPhase(PrefetchPhase):
     """A phase whose loops may store past the caches.
 
     Attributes:
-        waits: whether one does, so that a thread has to wait for its stores.
+        streams: whether one does, so that a thread has to wait for its stores.
     """
 
-    waits = False
+    streams = False
 
     def _parallel(self, variable: str, count: int, body: Trees, work: float) -> Trees:
-        if not self.waits:
+        if not self.streams:
             return super()._parallel(variable, count, body, work)
         wait = self.e.prelude("lz_stream_end")
         clause, turn = self._turns_of_threads(count, work)
@@ -165,7 +165,7 @@ class StreamPhase(PrefetchPhase):
         return self._runs_of_points(stage)
 
     def _runs_of_points(self, stage: Stage) -> Trees:
-        """The stage for the points of a tile, which lie along the grid's last axis."""
+        """The stage for the points of a tile, which are along the grid's last axis."""
         axis = self.phase.grid[-1]
 
         def at(place: ct.Node) -> Trees:
@@ -183,7 +183,7 @@ class StreamPhase(PrefetchPhase):
         return self._in_runs(stage, axis, axis.name, count, lambda place: [])
 
     def _streamed(self, stage: Stage, axis: Axis) -> Mapping[str, str]:
-        """The arrays in which results wait that a stage stores one behind the other."""
+        """The arrays that buffer the results that a stage stores one after the other."""
         found: dict[str, str] = {}
         for statement in stage.body:
             if not isinstance(statement, Store) or statement.buffer not in self.e.streamed:
@@ -199,22 +199,22 @@ class StreamPhase(PrefetchPhase):
     ) -> Trees:
         """The stage for ``count`` points ``name``, some of them at a time; ``at`` declares what
         depends on the point."""
-        self.waits = True
-        waiting = self._streamed(stage, axis)
-        least = min(self.e.buffers[name].dtype.itemsize for name in waiting)
+        self.streams = True
+        buffered = self._streamed(stage, axis)
+        least = min(self.e.buffers[name].dtype.itemsize for name in buffered)
         run = ORDERED_RUN if self.e.ordered and least >= 4 else RUN  # whole lines
         begin, lead = ct.integer(0), Trees()
-        ahead = self._to_whole_line(stage, axis, LINE // least)
-        if ahead is not None:
+        unaligned = self._to_whole_line(stage, axis, LINE // least)
+        if unaligned is not None:
             run, begin = LINE // least, ct.name("lead")
-            lead.append(ct.declare("lz_i64", "lead", ct.minimum(ahead, count), const=True))
+            lead.append(ct.declare("lz_i64", "lead", ct.minimum(unaligned, count), const=True))
         group, lane = ct.name("g"), ct.name("v")
         here = [ct.declare(self.integer, name, ct.binary("+", group, lane), const=True)]
         body: Trees = []
         before: Trees = []
         after: Trees = []
         for statement in stage.body:
-            array = waiting.get(statement.buffer) if isinstance(statement, Store) else None
+            array = buffered.get(statement.buffer) if isinstance(statement, Store) else None
             if array is None:
                 body += self._simple(statement)
                 continue
@@ -231,8 +231,8 @@ class StreamPhase(PrefetchPhase):
             after.append(ct.block([first, *at(ct.name(name)), given]))
         steps = ct.loop("v", ct.integer(0), ct.integer(run), [*here, *at(ct.name(name)), *body])
         whole = ct.binary("-", count, ct.integer(run - 1))
-        asked = self._prefetch_all(stage, axis, "g", run)
-        turn = [*asked, *before, *self._simd(steps), *after]
+        fetched = self._prefetch_all(stage, axis, "g", run)
+        turn = [*fetched, *before, *self._simd(steps), *after]
         out: Trees = [ct.loop("g", begin, whole, turn, step=run)]
         known = ct.fixed(count)
         if not lead and known is not None and known % run == 0:
@@ -248,8 +248,8 @@ class StreamPhase(PrefetchPhase):
         return [ct.block([*lead, *out, *rest])]
 
     def _to_whole_line(self, stage: Stage, axis: Axis, line: int) -> ct.Node | None:
-        """How many elements along an axis lie before the first whole line of ``line`` of them; None
-        where that is none, or where results do not lie alike."""
+        """How many elements along an axis are before the first whole line of ``line`` of them; None
+        where that is none, or where results are not aligned alike."""
         places = set()
         for statement in stage.body:
             if isinstance(statement, Store) and statement.buffer in self._streamed(stage, axis):
@@ -259,8 +259,8 @@ class StreamPhase(PrefetchPhase):
         strip = self.vector and self.first is not None
         if strip and self.tile % line:
             place = place + variable(Axis("low", axis.extent))
-        lies = all(factor % line == 0 for factor in (place.const, *(f for _, f in place.terms)))
-        if places or lies:
+        aligned = all(factor % line == 0 for factor in (place.const, *(f for _, f in place.terms)))
+        if places or aligned:
             return None
         past = ct.binary("%", self.e.index(place), ct.integer(line))
         whole = ct.integer(line)
@@ -357,8 +357,8 @@ class CpuPhase(StreamPhase):
         self.steps = STEPS if self.tile == extent else PART_STEPS
 
     def _alias(self, stages: Sequence[Stage]) -> int:
-        """The largest power of two, in elements, that divides how far apart rows lie: of a part of
-        each row, no more than every such line of a cache holds anything."""
+        """The largest power of two, in elements, that divides how far rows are from each
+        other: of a part of each row, no more than every such line of a cache holds anything."""
         pitches = [1]
         for stage in stages:
             for statement in stage.body:
@@ -384,10 +384,10 @@ class CpuPhase(StreamPhase):
     def _elements(self, stage: Stage, axis: Axis, base: ct.Node) -> Trees:
         together = self.steps * LANES
         room = min(axis.extent, BLOCK)
-        turned = self.transposes.get(id(stage))
+        transposes = self.transposes.get(id(stage))
         if self.piece:
             return [ct.block(self._piece(stage, axis, base))]
-        if self.steps == 1 or room < together or len(stage.body) >= LONG_BODY or turned:
+        if self.steps == 1 or room < together or len(stage.body) >= LONG_BODY or transposes:
             return super()._elements(stage, axis, base)
         limit = self.e.limit(stage, axis)
         start: ct.Node = ct.integer(0)
@@ -533,11 +533,11 @@ class CpuPhase(StreamPhase):
     def _runs(self, stage: Stage, axis: Axis) -> Trees:
         """A loop of stores and keeps, in runs along which no quotient changes."""
         if self.transposes.get(id(stage)):
-            kept = [self._keep(s, axis) for s in stage.body if isinstance(s, Keep)]
+            arrays = [self._keep(s, axis) for s in stage.body if isinstance(s, Keep)]
             limit = self.e.limit(stage, axis)
             left = ct.minimum(ct.binary("-", limit, ct.name("k")), ct.integer(LANES))
             lanes = self._each_lane(stage, axis, left)
-            return [*kept, ct.loop("k", ct.integer(0), limit, [lanes], step=LANES)]
+            return [*arrays, ct.loop("k", ct.integer(0), limit, [lanes], step=LANES)]
         cuts = self._divided(stage, axis)
         cuts = [(v, d) for v, d in cuts if d >= LEAST_RUN and v.bounds[0] >= 0]
         if self.vector or stage.sequential or not cuts:

@@ -68,19 +68,20 @@ def large_results(kernel: Kernel, third: int) -> frozenset[str]:
     return frozenset(name for name in outs if full and 4 * sizes[name] >= third)
 
 
-# What waits in a result's memory waits on the stack instead, where the result fills the caches.
+# What is stored in a result's memory for later is staged on the stack, where the result fills the
+# caches.
 #
 # Exponentials of a softmax wait where their row's result will be (``codegen/lower/emitter.py``). Of
 # a large result that reads its lines from memory first, for nothing; from the stack it is stored
 # past the caches, as results are that nothing reads (``codegen/c/streaming_stores.py``). That pays
-# while the row and what waits fit the first-level cache: softmax of 64 MB on Zen 4, on one core and
-# two, in rows of 1000 takes 0.92 and 0.88 of the time, of 2048 0.88 and 0.92, of 4096 0.97 and
+# while the row and what is staged fit the first-level cache: softmax of 64 MB on Zen 4, on one core
+# and two, in rows of 1000 takes 0.92 and 0.88 of the time, of 2048 0.88 and 0.92, of 4096 0.97 and
 # 0.92, of 8192 1.28 and 1.18.
 
 
 def stage_on_stack(kernel: Kernel, first: int, third: int) -> Kernel:
-    """The kernel, with what waits in results that are large beside the last cache, of ``third``
-    bytes, kept by the loop that computes it; ``first``: bytes of the first-level cache."""
+    """The kernel, with what is stored for later in results that are large beside the last cache, of
+    ``third`` bytes, staged on the stack instead; ``first``: bytes of the first-level cache."""
     if len(kernel.phases) != 1 or not isinstance(kernel.phases[0], Phase):
         return kernel
     phase = kernel.phases[0]
@@ -97,7 +98,7 @@ def _stage_result(phase: Phase, buffer: Buffer, most: int) -> Phase:
     places = [(n, s) for n, stage in enumerate(phase.stages) for s in _stores(stage, buffer.name)]
     if len(places) != 2:
         return phase
-    (early, waits), (late, result) = places
+    (early, first_store), (late, result) = places
     before, after = phase.stages[early], phase.stages[late]
     loads = {
         (number, item.index)
@@ -110,23 +111,23 @@ def _stage_result(phase: Phase, buffer: Buffer, most: int) -> Phase:
         before.axis is None
         or before.axis != after.axis
         or early == late
-        or loads != {(late, waits.index)}
-        or waits.index != result.index
-        or any(s.guards or s.combine for s in (waits, result))
+        or loads != {(late, first_store.index)}
+        or first_store.index != result.index
+        or any(s.guards or s.combine for s in (first_store, result))
         or any(stage.guard or stage.sequential for stage in (before, after))
-        or not any(before.axis in axes_of(i) for i in waits.index)
+        or not any(before.axis in axes_of(i) for i in first_store.index)
         or before.axis.extent * buffer.dtype.compute.itemsize > most
-        or buffer.dtype is not waits.value.dtype
+        or buffer.dtype is not first_store.value.dtype
     ):
         return phase
-    kept = Var(f"waits_{buffer.name}", buffer.dtype)
+    staged = Var(f"waits_{buffer.name}", buffer.dtype)
 
     def leaf(item: Expr) -> Expr:
-        return kept if isinstance(item, Load) and item.buffer == buffer.name else item
+        return staged if isinstance(item, Load) and item.buffer == buffer.name else item
 
     def changed(statement: Statement) -> Statement:
-        if statement is waits:
-            return Keep(kept.name, waits.value)
+        if statement is first_store:
+            return Keep(staged.name, first_store.value)
         return replace(statement, value=mapped(statement.value, leaf))
 
     stages = list(phase.stages)

@@ -42,7 +42,7 @@ from lazyt.ir.scalar import Call, Const, Expr
 
 
 class SeriesPhase(PhasePrinter):
-    """A phase that takes what it folds apart into loops over lanes."""
+    """A phase that splits what it folds into loops over lanes."""
 
     def __init__(
         self, phase: Phase, expressions: Expressions, number: int, any_size: bool = False
@@ -80,11 +80,11 @@ MOST_TEXT, MOST_COST = 128, 6.0
 
 
 class TransposePhase(SeriesPhase):
-    """A phase of which some stages go through turned tiles.
+    """A phase of which some stages go through transposed tiles.
 
     Attributes:
         turns: what a stage turns, by the stage.
-        own: the arrays that hold the values of all steps, by the reduction that waits for them.
+        own: the arrays that hold the values of all steps, by the reduction that folds them.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class TransposePhase(SeriesPhase):
         return ct.binary("+", ct.name(name), self.e.place(self.e.buffers[name], here))
 
     def _reduction(self, stage: Stage, axis: Axis) -> Trees:
-        """Folds of short rows: of memory as it lies, or else written out behind a turned tile."""
+        """Folds of short rows: of memory as it lies, or else written out after a transpose."""
         folds = row_folds(self.phase, stage, self.e) if self.vector and not self.any_size else []
         turns = self.transposes.get(id(stage))
         if folds:
@@ -291,7 +291,7 @@ class TransposePhase(SeriesPhase):
         return ct.block([*before, loop, *after])
 
     def _scan(self, stage: Stage, axis: Axis) -> Trees:
-        """A loop in order over steps that go through turned tiles."""
+        """A loop in order over steps that go through transposed tiles."""
         turns = self.transposes.get(id(stage))
         if not turns:
             return super()._scan(stage, axis)
@@ -336,15 +336,16 @@ class HalfFloatPhase(TransposePhase):
     """A phase that converts halves that are neighbours together.
 
     Attributes:
-        ahead, behind: what has to stand around the next loop over the points of a tile.
+        before_points, after_points: what has to stand around the next loop over the points of a
+            tile.
     """
 
     def __init__(
         self, phase: Phase, expressions: Expressions, number: int, any_size: bool = False
     ) -> None:
         super().__init__(phase, expressions, number, any_size)
-        self.ahead: Trees = []
-        self.behind: Trees = []
+        self.before_points: Trees = []
+        self.after_points: Trees = []
         self._numbers = count()
         if not self.vector or self.tile == TILE:
             return
@@ -354,8 +355,9 @@ class HalfFloatPhase(TransposePhase):
     # ------------------------------------------------------ lanes on the grid
 
     def _over_run(self, body: Trees, simd: bool = True, index: bool = True) -> Trees:
-        ahead, behind, self.ahead, self.behind = self.ahead, self.behind, [], []
-        return [*ahead, *super()._over_run(body, simd, index), *behind]
+        before, after = self.before_points, self.after_points
+        self.before_points, self.after_points = [], []
+        return [*before, *super()._over_run(body, simd, index), *after]
 
     def _straight(self, stage: Stage) -> Trees:
         self._prepare(stage)
@@ -372,10 +374,10 @@ class HalfFloatPhase(TransposePhase):
 
     def _step(self, stage: Stage, axis: Axis, turn: ct.Node) -> ct.Node:
         """One of several steps that a loop over the points takes; ``turn`` says which."""
-        before = self.ahead
-        self.ahead = []
+        before = self.before_points
+        self.before_points = []
         self._prepare(stage, turn)
-        self.ahead = [*before, *self.ahead]
+        self.before_points = [*before, *self.before_points]
         out = ct.block([turn, *self._element(stage, axis)])
         self.e.widened.clear()
         return out
@@ -396,13 +398,13 @@ class HalfFloatPhase(TransposePhase):
         for number, (buffer, place) in enumerate(read + written):
             name = f"h{next(self._numbers)}"
             memory = self._pointer(buffer, replace_axes(place, {last: first}))
-            self.ahead.append(self.array("lz_f32", name, (self.tile,)))
+            self.before_points.append(self.array("lz_f32", name, (self.tile,)))
             self.e.widened[buffer.name, place] = ct.element(name, ct.name("u"))
             if number < len(read):
                 before.append(self._to_floats(buffer, self.run, memory, name))
             else:
                 after.append(self._to_halves(buffer, self.run, name, memory))
-        for calls, around in ((before, self.ahead), (after, self.behind)):
+        for calls, around in ((before, self.before_points), (after, self.after_points)):
             if calls:
                 around += calls if turn is None else [ct.block([turn, *calls])]
 
@@ -437,7 +439,7 @@ class HalfFloatPhase(TransposePhase):
         self, read: Places, written: Places, axis: Axis, first: Linear, steps: ct.Node, room: int,
         lane: str,
     ) -> tuple[Trees, Trees]:  # fmt: skip
-        """What converts ``steps`` neighbours along an axis, ahead of a loop and behind it."""
+        """What converts ``steps`` neighbours along an axis, before a loop and after it."""
         before: Trees = []
         after: Trees = []
         for number, (buffer, place) in enumerate(read + written):
@@ -504,7 +506,7 @@ class HalfFloatPhase(TransposePhase):
 
 
 def _always_read(value: Expr) -> Iterator[Load]:
-    """Loads of an expression that no guard keeps from being done."""
+    """Loads of an expression that are done whatever guards say."""
     seen: set[int] = set()
     work = [value]
     while work:
@@ -664,8 +666,8 @@ def _reads_rows(item: Load, last: Axis, axis: Axis, e: Expressions) -> bool:
 #
 # Sums of 32 lanes for whole rows go through the second-level cache at every step, and are set and
 # folded beside: for a hundred rows that is more traffic than the rows are. Here the tree of halves
-# is walked depth first, so that one part for each of its levels waits, in the first-level cache,
-# and the steps of a part are written out and folded in registers.
+# is walked depth first, so that one part for each of its levels is stored, in the first-level
+# cache, and the steps of a part are written out and folded in registers.
 
 
 #: Rows up to which it pays: as many as the lanes' steps in one loop.
@@ -675,7 +677,7 @@ MOST_STATEMENTS, MOST_STEP_COST = 4, 6.0
 #: Steps in one loop: rows whose distance is a power of two share lines of the first-level cache, of
 #: which there are eight, and each is read by several vectors.
 STEPS_OF_LOOP = 8
-#: Columns of a tile: what waits of them fits the first-level cache.
+#: Columns of a tile: what is stored of them fits the first-level cache.
 COLUMNS = 512
 
 
@@ -720,8 +722,9 @@ class ColumnsPhase(DensePhase):
         )
 
     def _folded_parts(self, stage: Stage, axis: Axis, parts: int, level: int) -> Trees:
-        """Loops over both halves of a part, whose folds wait in turn where the first did, and the
-        next place; where those join. ``bit0``, ``bit1``... are the bits of a part's number."""
+        """Loops over both halves of a part, whose folds are stored in turn where the first was, and
+        in the next place; where those join. ``bit0``, ``bit1``... are the bits of a part's
+        number."""
         if parts == 1 << level:
             return self._part_of(stage, axis, parts, level)
         inner = self._folded_parts(stage, axis, parts, level + 1)
@@ -734,7 +737,7 @@ class ColumnsPhase(DensePhase):
         return [loop, *self._over_run(folds, index=False)]
 
     def _partial_fold(self, r: Reduce, level: int, further: int = 0) -> ct.Node:
-        """Where the fold of a part waits: there are as many ahead as bits of its number are set."""
+        """Where the fold of a part is stored: as many come first as bits of its number are set."""
         bits = [ct.name(f"bit{bit}") for bit in range(level)]
         return self._cell(f"{r.name}_p", _sum([*bits, *([ct.integer(1)] * further)]))
 
@@ -798,24 +801,25 @@ class JamPhase(ColumnsPhase):
     """
 
     scattered = False
-    apart: ct.Node
+    distance: ct.Node
 
     def _strip(self, tile: str, strips: int, extent: int, rows: int) -> Trees:
         if not self.scattered:
             return super()._strip(tile, strips, extent, rows)
         number = ct.name(tile)
         strip = ct.binary("%", number, ct.integer(strips)) if rows > 1 else number
-        self.first, self.apart, self.run = ct.name("low"), ct.integer(strips), ct.integer(self.tile)
+        self.first, self.run = ct.name("low"), ct.integer(self.tile)
+        self.distance = ct.integer(strips)
         out = [ct.declare("lz_i64", "low", strip, const=True)]
         if extent % self.tile == 0:
             return out
         left = ct.binary("-", ct.integer(extent + strips - 1), self.first)
-        run = ct.minimum(ct.binary("/", left, self.apart), self.run)
+        run = ct.minimum(ct.binary("/", left, self.distance), self.run)
         self.run = ct.name("run")
         return [*out, ct.declare("lz_i64", "run", run, const=True)]
 
     def _stands(self, step: ct.Node) -> ct.Node:
-        return super()._stands(ct.binary("*", step, self.apart) if self.scattered else step)
+        return super()._stands(ct.binary("*", step, self.distance) if self.scattered else step)
 
     def _has_few_rows(self, stage: Stage, axis: Axis) -> bool:
         return not self.jammed and super()._has_few_rows(stage, axis)
@@ -906,7 +910,7 @@ def _row_bytes(item: Load, last: Axis, axis: Axis, e: Expressions) -> int | None
         return None
     if any({axis, last} & axes_of(atom) for atom in inside):
         return None
-    apart = place.coefficient(last) or 0
-    if apart == 0:
+    pitch = place.coefficient(last) or 0
+    if pitch == 0:
         return 0
-    return axis.extent * buffer.dtype.itemsize if apart >= axis.extent else None
+    return axis.extent * buffer.dtype.itemsize if pitch >= axis.extent else None
