@@ -47,9 +47,9 @@ def forget_peak() -> None:
 
 def measure(budget: float, steps: int) -> dict[str, Any]:
     """Trains with one budget."""
-    from lazyt.compat import standin
+    from lazyt.compat import torch_alias
 
-    standin.install()
+    torch_alias.install()
     sys.path.insert(0, str(ROOT / "examples"))
     import numpy as np
 

@@ -28,7 +28,7 @@ from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, package_name
 from lazyt.ir.source_lines import position_of, recording
 from lazyt.overrides import handle_torch_function
-from lazyt.tracing.symbolic_numbers import LIFTED
+from lazyt.tracing.symbolic_numbers import SYMBOLIC
 
 F = TypeVar("F", bound=Callable[..., Any])
 _frame = sys._getframe
@@ -100,7 +100,7 @@ def _settled(value: Any, wanted: str, message: Callable[[Any], str]) -> Any:
     where whole numbers are wanted.
     """
     kind = type(value)
-    if kind is int or value is None or kind in LIFTED or kind is str:
+    if kind is int or value is None or kind in SYMBOLIC or kind is str:
         return value
     if isinstance(value, Tensor):
         if (

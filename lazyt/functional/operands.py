@@ -17,7 +17,7 @@ from lazyt.ir.dtypes import DType, bool_, float32, package_name
 from lazyt.ir.graph import Head, Node, Shape, head_of, make_of
 from lazyt.ir.scalar import Expr, arg, call
 from lazyt.ops.pointwise import MAP
-from lazyt.tracing.symbolic_numbers import LIFTED, leaf_of_number
+from lazyt.tracing.symbolic_numbers import SYMBOLIC, leaf_of_number
 
 Number = bool | int | float
 Operand = Tensor | Number
@@ -78,7 +78,7 @@ _MAX_CONSTANTS = 1024
 
 def constant_of(value: Number, dtype: DType) -> Node:
     """A constant node; integers wrap around as a C conversion does."""
-    if type(value) in LIFTED:
+    if type(value) in SYMBOLIC:
         return leaf_of_number(value, dtype, _new_constant)
     key = (type(value), value, dtype)
     found = _constants.get(key)

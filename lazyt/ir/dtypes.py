@@ -10,7 +10,7 @@ import numpy as np
 def package_name() -> str:
     """The package's name in printed text: ``torch`` where a program knows lazyt as that.
 
-    That is so while ``sys.modules["torch"]`` is lazyt, which ``lazyt.compat.standin`` brings about.
+    That is so while ``sys.modules["torch"]`` is lazyt, see ``lazyt.compat.torch_alias``.
     """
     return "torch" if sys.modules.get("torch") is sys.modules["lazyt"] else "lazyt"
 

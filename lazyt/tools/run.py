@@ -8,7 +8,7 @@ import runpy
 import sys
 from collections.abc import Sequence
 
-from lazyt.compat import standin
+from lazyt.compat import torch_alias
 from lazyt.errors import LazytError
 from lazyt.tools.arguments import Parser, UsageError
 
@@ -30,7 +30,7 @@ def run(argv: Sequence[str]) -> int:
     given = parser.parse_args(argv)
     if not given.module and not os.path.exists(given.program):
         raise UsageError(f"there is no file {given.program}")
-    standin.install()
+    torch_alias.install()
     sys.argv = [given.program, *given.arguments]
     try:
         _run_program(given.program, given.module)

@@ -43,12 +43,12 @@ def tensors_of(path: str) -> dict[str, Any]:
     """
     import runpy
 
-    from lazyt.compat import standin
+    from lazyt.compat import torch_alias
     from lazyt.handle.tensor import Tensor
 
     read_input(path)  # a clear error for a file that cannot be read
-    before = standin.installed()
-    standin.install()  # a script may say `import torch`
+    before = torch_alias.installed()
+    torch_alias.install()  # a script may say `import torch`
     try:
         names = runpy.run_path(path, run_name="__main__")
     except SystemExit as stop:
@@ -57,7 +57,7 @@ def tensors_of(path: str) -> dict[str, Any]:
         raise UsageError(f"{path} failed: {type(error).__name__}: {error}") from error
     finally:
         if not before:
-            standin.uninstall()
+            torch_alias.uninstall()
     return {name: value for name, value in names.items() if isinstance(value, Tensor)}
 
 

@@ -38,7 +38,7 @@ from lazyt.tracing.frames import (
     variable_names,
 )
 from lazyt.tracing.guards import CannotWatch, Guards
-from lazyt.tracing.sources import Place, signature
+from lazyt.tracing.sources import Guarded, signature
 
 T = TypeVar("T")
 Bounds = tuple[tuple[int, int], tuple[int, int]]
@@ -135,7 +135,7 @@ class Recorder:
         return threading.get_ident() == self.thread
 
     def refuse(self, reason: str) -> None:
-        """Note why the run cannot be replayed; the first reason stays."""
+        """GuardedValue why the run cannot be replayed; the first reason stays."""
         self.trouble = self.trouble or reason
 
     def read(self, storage: Storage) -> None:
@@ -288,7 +288,7 @@ class Run:
     nodes: list[Node]
     looks: list[Any]
     guards: Guards
-    effects: list[tuple[Place, Any]]
+    effects: list[tuple[Guarded, Any]]
     codes: dict[Any, dict[str, Any]]
     trouble: str | None
 
@@ -349,7 +349,7 @@ def watch(
             pending.budget.nodes = old
     ran = recorder.frames.trouble
     trouble = recorder.trouble if ran is None else f"it {ran}"
-    effects: list[tuple[Place, Any]] = []
+    effects: list[tuple[Guarded, Any]] = []
     if trouble is None:
         try:
             effects = guards.effects(arguments)

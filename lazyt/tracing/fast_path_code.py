@@ -55,7 +55,7 @@ from lazyt.tracing.guards import (
 )
 from lazyt.tracing.replay import Computed, ComputedChecks, Interrupted, Made, Replay
 from lazyt.tracing.reuse import MOST_BYTES, lone_counts, own_buffer
-from lazyt.tracing.sources import GradOf, InTable, TensorPlace, is_plain, same_plain
+from lazyt.tracing.sources import GradSource, GuardedTensor, ItemSource, is_plain, same_plain
 from lazyt.tracing.symbolic_numbers import PythonNumber
 from lazyt.tracing.templates import Origin
 
@@ -103,7 +103,7 @@ class Tests(_Part):
         self._opening, self._shape = opening, shape
         self._moving = list(moving)
         replay = text.replay
-        written = [w.table for w, _ in replay.effects if isinstance(w, InTable)]
+        written = [w.table for w, _ in replay.effects if isinstance(w, ItemSource)]
         own = {id(dict_below(table)) for table in written}
         self.tagged = tagged_dicts(replay.guards, polled | own) if dict_tags.available() else {}
         self._used = {replay.holders[i] for i in replay.used}
@@ -318,24 +318,24 @@ class Tests(_Part):
     def _place_tests(self) -> list[str]:
         tests: list[str] = []
         for place in self.replay.places:
-            if not isinstance(place.where, GradOf):
-                tensor = place.where.get(())
+            if not isinstance(place.source, GradSource):
+                tensor = place.source.get(())
                 if not isinstance(tensor, Tensor):
                     refuse(place.path)
                 test = tensor_condition(place, tensor, self.bind, self.tagged)
                 tests += [] if test is None else [test]
         return tests
 
-    def _numbered(self, gradients: bool) -> list[tuple[int, TensorPlace]]:
+    def _numbered(self, gradients: bool) -> list[tuple[int, GuardedTensor]]:
         start = sum(isinstance(leaf, Tensor) for leaf in self.leaves)
         places = enumerate(self.replay.places, start)
-        return [(n, p) for n, p in places if isinstance(p.where, GradOf) is gradients]
+        return [(n, p) for n, p in places if isinstance(p.source, GradSource) is gradients]
 
     def _write_tensors(self) -> None:
         """Looks at the captured tensors, which are the same at every call."""
         seen: dict[int, int] = {}
         for number, place in self._numbered(False):
-            tensor = place.where.get(())
+            tensor = place.source.get(())
             first = self.first[number] = seen.setdefault(id(tensor), number)
             self.given[number] = self.bind(tensor)
             if first == number:
@@ -383,9 +383,9 @@ class Tests(_Part):
         numbers: dict[int, int] = {}
         found: dict[int, int] = {}
         for number, place in self._numbered(False):
-            numbers.setdefault(id(place.where.get(())), number)
+            numbers.setdefault(id(place.source.get(())), number)
         for number, place in self._numbered(True):
-            leaf = leaf_of_grad(place.where)
+            leaf = leaf_of_grad(place.source)
             twin = numbers.get(id(leaf.grad))
             if twin is not None and id(leaf) not in self.gradients:
                 found[number] = twin
@@ -408,8 +408,8 @@ class Tests(_Part):
         """Looks at gradients, and finds out which reusable ones are free."""
         used: list[str] = []
         for number, place in self._numbered(True):
-            leaf = leaf_of_grad(place.where)
-            f, looks = self.bind(leaf), self.bind(place.looks)
+            leaf = leaf_of_grad(place.source)
+            f, looks = self.bind(leaf), self.bind(place.signature)
             if number in self._twins:
                 self._twin(number, self._twins[number], f)
                 continue
@@ -520,7 +520,7 @@ class Launch(_Part):
             if own and first is not None and not others and first.view is None:
                 self.makers[number] = first
         for where, part in self.replay.effects:
-            if isinstance(where, GradOf) and isinstance(part, Made):
+            if isinstance(where, GradSource) and isinstance(part, Made):
                 once = sum(other is part for other in self.parts()) == 1
                 if self.makers.get(part.number) is part and once and part.kind is Tensor:
                     self.gradients[id(leaf_of_grad(where))] = part.number
@@ -819,7 +819,7 @@ class Results(_Part):
             for p in self.parts()
         ]  # fmt: skip
         for (where, _), text in zip(replay.effects, texts):
-            if isinstance(where, GradOf):
+            if isinstance(where, GradSource):
                 leaf = leaf_of_grad(where)
                 self.add(f"{bind(leaf)}.grad = {text}")
                 self.text.is_quick &= leaf in self.attached.values()

@@ -29,19 +29,19 @@ from lazyt.tracing.frames import global_names, reads_all
 from lazyt.tracing.recompile_reasons import describe, differs
 from lazyt.tracing.sources import (
     MISSING,
-    Argument,
+    ArgumentSource,
+    AttributeSource,
     Bind,
-    Fixed,
+    CellSource,
+    ConstantSource,
+    ElementSource,
     Given,
-    GradOf,
-    InAttribute,
-    InCell,
-    InItems,
-    InTable,
-    Note,
-    Place,
-    TensorPlace,
-    Where,
+    GradSource,
+    Guarded,
+    GuardedTensor,
+    GuardedValue,
+    ItemSource,
+    Source,
     is_plain,
     look_up,
     same_plain,
@@ -141,10 +141,10 @@ class Guards:
         self.names = names
         self.mentioned = mentioned
         self.is_ours = is_ours
-        self.tensors: list[TensorPlace] = []
+        self.tensors: list[GuardedTensor] = []
         self.codes: set[types.CodeType] = set()
         self.entries: list[tuple[Mapping[Any, Any], Any, Any, str]] = []
-        self.notes: list[Note] = []
+        self.notes: list[GuardedValue] = []
         self.arrays: list[tuple[np.ndarray[Any, Any], bytes, str]] = []
         self.sizes: list[tuple[Any, int, str]] = []
         self.lists: list[tuple[Any, tuple[Any, ...], str]] = []
@@ -182,7 +182,7 @@ class Guards:
     def note_argument(self, number: int, tensor: Tensor) -> None:
         """Notes the gradient of the tensor that is argument ``number``."""
         self._seen[id(tensor)] = tensor
-        self._note_grad(tensor, Argument(number), f"argument {number}")
+        self._note_grad(tensor, ArgumentSource(number), f"argument {number}")
         self._note_marks(tensor, f"argument {number}")
 
     def _note_marks(self, tensor: Tensor, path: str) -> None:
@@ -200,25 +200,25 @@ class Guards:
             if value is not MISSING:
                 self._waiting.append((value, path))
         else:
-            self._hold(InTable(table, key), value, path)
+            self._hold(ItemSource(table, key), value, path)
 
-    def _hold(self, where: Where, value: Any, path: str) -> None:
+    def _hold(self, source: Source, value: Any, path: str) -> None:
         """Notes a place that is no entry of a dict, or holds a tensor, and goes on from it."""
         if isinstance(value, Tensor):
-            self.tensors.append(TensorPlace(path, where, value))
+            self.tensors.append(GuardedTensor(path, source, value))
             if id(value) not in self._seen:
                 self._seen[id(value)] = value
-                self._note_grad(value, where, path)
+                self._note_grad(value, source, path)
                 self._note_marks(value, path)
         else:
-            self.notes.append(Note(path, where, value))
+            self.notes.append(GuardedValue(path, source, value))
             if value is not MISSING:
                 self._waiting.append((value, path))
 
-    def _note_grad(self, tensor: Tensor, where: Where, path: str) -> None:
+    def _note_grad(self, tensor: Tensor, source: Source, path: str) -> None:
         fn = tensor._fn
         if isinstance(fn, AccumulateGrad):
-            self._hold(GradOf(where), fn.grad, f"{path}.grad")
+            self._hold(GradSource(source), fn.grad, f"{path}.grad")
 
     def _visit(self, value: Any, path: str) -> None:
         if id(value) in self._seen or is_plain(value):
@@ -226,7 +226,7 @@ class Guards:
         if not isinstance(value, Tensor):
             self._seen[id(value)] = value
         if isinstance(value, Tensor):
-            self._hold(Fixed(value), value, path)
+            self._hold(ConstantSource(value), value, path)
         elif isinstance(value, types.FunctionType):
             self._visit_function(value, path)
         elif isinstance(value, OpenFunction):
@@ -284,15 +284,15 @@ class Guards:
         if not self.is_ours(function.__module__ or ""):
             return
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
-            where = InCell(cell)
-            self._hold(where, where.get(()), name)
+            source = CellSource(cell)
+            self._hold(source, source.get(()), name)
         self.note_globals(function.__globals__, function.__code__)
         for name in ("__defaults__", "__kwdefaults__"):
             value = getattr(function, name)
             if value and (function.__module__ or "").partition(".")[0] == "lazyt":
                 self._waiting.append((value, f"a default of {path}"))
             elif value:
-                self._hold(InAttribute(function, name), value, f"{path}.{name}")
+                self._hold(AttributeSource(function, name), value, f"{path}.{name}")
         for name in function.__dict__.keys() & (self.names | {"__wrapped__"}):
             self._entry(function.__dict__, name, f"{path}.{name}")
 
@@ -325,7 +325,7 @@ class Guards:
         for place, value in enumerate(items):
             inner = f"{path}[{place}]"
             if isinstance(value, Tensor):
-                self._hold(InItems(items, place), value, inner)
+                self._hold(ElementSource(items, place), value, inner)
             else:
                 self._waiting.append((value, inner))
 
@@ -384,8 +384,8 @@ class Guards:
             slots = vars(base).get("__slots__", ())
             for name in (slots,) if isinstance(slots, str) else slots:
                 if name in self.names and name not in ("__dict__", "__weakref__"):
-                    where = InAttribute(value, name)
-                    self._hold(where, where.get(()), f"{path}.{name}")
+                    source = AttributeSource(value, name)
+                    self._hold(source, source.get(()), f"{path}.{name}")
 
     # ------------------------------------------------------------------ comparing
 
@@ -395,9 +395,9 @@ class Guards:
         Tensors are compared by whoever uses them, see ``tensors``.
         """
         for note in self.notes:
-            value = note.where.get(given)
+            value = note.source.get(given)
             if value is not note.value and not same_plain(value, note.value):
-                if value is MISSING and isinstance(note.where, GradOf):
+                if value is MISSING and isinstance(note.source, GradSource):
                     holder = note.path.removesuffix(".grad")
                     return f"{holder} holds no leaf that requires gradients any more"
                 return differs(note.path, value, note.value)
@@ -432,7 +432,7 @@ class Guards:
                 return f"{path} holds something else"
         return None
 
-    def effects(self, given: Given) -> list[tuple[Place, Any]]:
+    def effects(self, given: Given) -> list[tuple[Guarded, Any]]:
         """Places whose value the function replaced by a tensor or None, with the new value.
 
         Raises CannotWatch for other changes.
@@ -440,14 +440,14 @@ class Guards:
         moved = self.check_iterators()
         if moved is not None:
             raise CannotWatch(moved)
-        found: list[tuple[Place, Any]] = []
-        places: list[tuple[Place, Any]] = [(place, place.tensor) for place in self.tensors]
+        found: list[tuple[Guarded, Any]] = []
+        places: list[tuple[Guarded, Any]] = [(place, place.tensor) for place in self.tensors]
         places += [(note, note.value) for note in self.notes]
         for place, old in places:
-            value = place.where.get(given)
+            value = place.source.get(given)
             if value is not old and not same_plain(value, old):
                 fits = value is None or isinstance(value, Tensor)
-                if place.where.put is None or not fits:
+                if place.source.put is None or not fits:
                     change = f"it changes {place.path} from {describe(old)} to {describe(value)}"
                     raise CannotWatch(f"{change}, where replays cannot put it" if fits else change)
                 found.append((place, value))
@@ -470,11 +470,11 @@ class Guards:
     def replace(self, change: Callable[[Any], Any]) -> None:
         """Put ``change(value)`` in place of every value that is noted, where that is another."""
         for place in (*self.tensors, *self.notes):
-            where = place.where
-            if where.put is not None and not isinstance(where, GradOf):
-                value = where.get(())
+            source = place.source
+            if source.put is not None and not isinstance(source, GradSource):
+                value = source.get(())
                 if value is not MISSING and change(value) is not value:
-                    where.put((), change(value))
+                    source.put((), change(value))
         for items, *_ in self.lists:
             for number, value in enumerate(items):
                 if change(value) is not value:
@@ -546,8 +546,8 @@ def _tables(guards: Guards) -> Iterator[Any]:
     for table, *_ in guards.entries:
         yield table
     for place in (*guards.notes, *guards.tensors):
-        if isinstance(place.where, InTable):
-            yield place.where.table
+        if isinstance(place.source, ItemSource):
+            yield place.source.table
     for sized, *_ in guards.sizes:
         yield sized
     for keyed, *_ in guards.orders:
@@ -580,7 +580,7 @@ def conditions(guards: Guards, bind: Bind, tagged: Mapping[int, Any]) -> list[st
         if not covered(table):
             out.append(_held(bind, f"{bind(table)}[{bind(key)}]", value, (table, key)))
     for note in guards.notes:
-        if not (isinstance(note.where, InTable) and covered(note.where.table)):
+        if not (isinstance(note.source, ItemSource) and covered(note.source.table)):
             out.append(_noted(bind, note))
     for sized, size, _ in guards.sizes:
         if not covered(sized):
@@ -603,14 +603,14 @@ def conditions(guards: Guards, bind: Bind, tagged: Mapping[int, Any]) -> list[st
     return list(dict.fromkeys(out))
 
 
-def tensor_condition(place: TensorPlace, tensor: Tensor, bind: Bind, tagged: Any) -> str | None:
+def tensor_condition(place: GuardedTensor, tensor: Tensor, bind: Bind, tagged: Any) -> str | None:
     """That ``place`` holds ``tensor``; None where the tags say so."""
-    where = place.where
-    if isinstance(where, InTable):
-        below = dict_below(where.table)
+    source = place.source
+    if isinstance(source, ItemSource):
+        below = dict_below(source.table)
         if below is not None and id(below) in tagged:
             return None
-    text = where.text(bind)
+    text = source.text(bind)
     if text is None:
         raise CannotWrite(place.path)
     return f"{text} is {bind(tensor)}"
@@ -628,17 +628,17 @@ def _held(bind: Bind, text: str, value: Any, place: tuple[Any, Any]) -> str:
     return f"{bind(key)} not in {bind(table)}" if value is MISSING else f"{text} is {bind(value)}"
 
 
-def _noted(bind: Bind, note: Note) -> str:
-    where, value = note.where, note.value
-    if isinstance(where, GradOf):
-        return f"{bind(leaf_of_grad(where))}.grad is {bind(value)}"
+def _noted(bind: Bind, note: GuardedValue) -> str:
+    source, value = note.source, note.value
+    if isinstance(source, GradSource):
+        return f"{bind(leaf_of_grad(source))}.grad is {bind(value)}"
     if value is MISSING:
-        if isinstance(where, InTable):
-            return f"{bind(look_up)}({bind(where.table)}, {bind(where.key)}) is {bind(MISSING)}"
-        if isinstance(where, InAttribute):
-            return f"not hasattr({bind(where.owner)}, {where.name!r})"
-        return f"{bind(where)}.get(()) is {bind(MISSING)}"
-    text = where.text(bind)
+        if isinstance(source, ItemSource):
+            return f"{bind(look_up)}({bind(source.table)}, {bind(source.key)}) is {bind(MISSING)}"
+        if isinstance(source, AttributeSource):
+            return f"not hasattr({bind(source.owner)}, {source.name!r})"
+        return f"{bind(source)}.get(()) is {bind(MISSING)}"
+    text = source.text(bind)
     if text is None:
         raise CannotWrite(note.path)
     return _same(bind, text, value)
@@ -650,11 +650,11 @@ def _same(bind: Bind, text: str, value: Any) -> str:
     return f"({text} is {bind(value)} or {bind(same_plain)}({text}, {bind(value)}))"
 
 
-def leaf_of_grad(where: Where) -> AccumulateGrad:
+def leaf_of_grad(source: Source) -> AccumulateGrad:
     """The leaf whose gradient a place is. Raises CannotWrite where it differs from call to call."""
-    assert isinstance(where, GradOf)
-    leaf = where.leaf
-    if isinstance(leaf, GradOf) or leaf.text(Names().bind) is None:
+    assert isinstance(source, GradSource)
+    leaf = source.leaf
+    if isinstance(leaf, GradSource) or leaf.text(Names().bind) is None:
         raise CannotWrite("the gradient of an argument")
     fn = getattr(leaf.get(()), "_fn", None)
     if not isinstance(fn, AccumulateGrad):

@@ -307,7 +307,7 @@ class Captured:
         events.record("capture", f"{name}: {reason}", source_text(user_position()))
 
     def _moving(self, flat: Flat) -> list[int]:
-        """Which leaves are numbers to be followed through the function, see ``lifted``."""
+        """Which leaves are numbers to be followed through the function (``symbolic_numbers``)."""
         try:
             found = self._changing.places(flat.shape, flat.leaves)
         except TypeError:  # keys of a dict that cannot be compared
@@ -391,7 +391,7 @@ class Captured:
         if values.any_shown or moving:
             tensors = iter(values.tensors)
             own = [next(tensors) if isinstance(v, Tensor) else v for v in leaves]
-            for place, number in zip(moving, numbers.lifted()):
+            for place, number in zip(moving, numbers.symbols()):
                 own[place] = number
             args, kwargs = build(shape, iter(own))
         try:
@@ -408,7 +408,7 @@ class Captured:
         unknown = {code: table for code, table in run.codes.items() if code not in self._codes}
         self._learn(unknown)
         left = Flat(run.result)
-        result, lifted, parts = left.shape, left.leaves, [plain(part) for part in left.leaves]
+        result, returned, parts = left.shape, left.leaves, [plain(part) for part in left.leaves]
         reason = run.trouble or self._changes_or_returns(flat, left, args, kwargs)
         if run.trouble is None and reason is not None:
             if self._opening.close(shape):
@@ -424,7 +424,7 @@ class Captured:
             self._fail(reason)
         elif not unknown:
             known = (called, [names[n] for n in moving])
-            self._keep(key, run, values, lifted, result, numbers, known)
+            self._keep(key, run, values, returned, result, numbers, known)
         else:  # it ran code that no notes were taken for: the next call is captured
             settle(self.function, self._codes, flat.roots(), run.result, Diary())
         final = values.originals(parts, values.tensors)

@@ -32,8 +32,8 @@ from lazyt.runtime.memory import Buffer
 from lazyt.tracing.capture import Bounds, Run, leaf_of, watching
 from lazyt.tracing.recompile_reasons import places_differ, tensor_differs
 from lazyt.tracing.reuse import own_buffer
-from lazyt.tracing.sources import TensorPlace, signature
-from lazyt.tracing.symbolic_numbers import NumberLeaf, Numbers, is_lifted, recipe_of
+from lazyt.tracing.sources import GuardedTensor, signature
+from lazyt.tracing.symbolic_numbers import NumberLeaf, Numbers, is_symbolic, recipe_of
 from lazyt.tracing.templates import (
     CannotReplay,
     Origin,
@@ -566,7 +566,7 @@ class Replay:
         self._known: dict[int, Made] = {}
         self.results = [self._describe(value, run, given) for value in leaves]
         self.effects = [
-            (place.where, self._describe(value, run, given)) for place, value in run.effects
+            (place.source, self._describe(value, run, given)) for place, value in run.effects
         ]
         self.flags = [None if s.fn is None else type(s.fn).__name__ for s in self._fresh]
         self.ages = [s.version_now() for s in self._fresh]
@@ -617,7 +617,7 @@ class Replay:
     def _describe(self, value: Any, run: Run, given: Sequence[Tensor]) -> Any:
         """A part of the result: how a tensor is made, or any other value as it is."""
         if not isinstance(value, Tensor):
-            return Computed(recipe_of(value)) if is_lifted(value) else value
+            return Computed(recipe_of(value)) if is_symbolic(value) else value
         found = self._known.get(id(value))
         if found is None:
             found = self._known[id(value)] = self._origin(value, run, given)
@@ -793,10 +793,10 @@ class Replay:
         return storage
 
 
-def _current(place: TensorPlace, arguments: Sequence[Tensor]) -> Tensor:
-    tensor = place.where.get(arguments)
-    if not isinstance(tensor, Tensor) or signature(tensor) != place.looks:
-        raise Missed(tensor_differs(place.path, tensor, place.looks))
+def _current(place: GuardedTensor, arguments: Sequence[Tensor]) -> Tensor:
+    tensor = place.source.get(arguments)
+    if not isinstance(tensor, Tensor) or signature(tensor) != place.signature:
+        raise Missed(tensor_differs(place.path, tensor, place.signature))
     if place.exact is not None and tensor is not place.exact:
         raise Missed(
             f"{place.path} is another tensor than before, and a dict, a set or an "

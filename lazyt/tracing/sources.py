@@ -1,4 +1,5 @@
-"""Places in Python's state: attributes, variables, elements, and the tensors or values in them."""
+"""Sources: how a value in Python's state is reached (attributes, variables, elements), and the
+tensors and values there that guards compare."""
 
 from __future__ import annotations
 
@@ -99,8 +100,8 @@ def _marks(tensor: Tensor) -> tuple[tuple[str, Any], ...]:
     )
 
 
-class Where:
-    """A way to reach a place in Python's state.
+class Source:
+    """A way to reach something in Python's state.
 
     ``text`` gives Python's expression for it, which raises LookupError, ValueError or
     AttributeError where there is nothing, and None where no expression is known; ``bind`` names an
@@ -119,50 +120,50 @@ class Where:
         return None
 
 
-class Place:
-    """Something in Python's state that a value is read from.
+class Guarded:
+    """Something that a captured function reads from Python's state.
 
     Attributes:
         path: how a person would write it.
-        where: how it is reached.
+        source: how it is reached.
     """
 
-    __slots__ = ("path", "where")
+    __slots__ = ("path", "source")
 
-    def __init__(self, path: str, where: Where) -> None:
+    def __init__(self, path: str, source: Source) -> None:
         self.path = path
-        self.where = where
+        self.source = source
 
 
-class TensorPlace(Place):
-    """A place that holds a tensor, which may be another one each time.
+class GuardedTensor(Guarded):
+    """A tensor in Python's state, which may be another one each time.
 
     Attributes:
-        looks: the tensor's signature when it was noted.
+        signature: the tensor's signature when it was noted.
         tensor: the tensor, until the capture is over.
         exact: the tensor that it has to be, where things are found by it; else None.
     """
 
-    __slots__ = ("exact", "looks", "tensor")
+    __slots__ = ("exact", "signature", "tensor")
 
-    def __init__(self, path: str, where: Where, tensor: Tensor) -> None:
-        super().__init__(path, where)
+    def __init__(self, path: str, source: Source, tensor: Tensor) -> None:
+        super().__init__(path, source)
         self.tensor: Tensor | None = tensor
         self.exact: Tensor | None = None
-        self.looks = signature(tensor)
+        self.signature = signature(tensor)
 
 
-class Note(Place):
-    """What a place held: a value that is compared."""
+class GuardedValue(Guarded):
+    """A value in Python's state, which a guard compares."""
 
     __slots__ = ("value",)
 
-    def __init__(self, path: str, where: Where, value: Any) -> None:
-        super().__init__(path, where)
+    def __init__(self, path: str, source: Source, value: Any) -> None:
+        super().__init__(path, source)
         self.value = value
 
 
-class InTable(Where):
+class ItemSource(Source):
     """``table[key]``, of a dict or another mapping."""
 
     __slots__ = ("key", "put", "table")
@@ -185,7 +186,7 @@ class InTable(Where):
         return f"{bind(look_up)}({bind(self.table)}, {bind(self.key)})"
 
 
-class InItems(Where):
+class ElementSource(Source):
     """``items[number]``."""
 
     __slots__ = ("items", "number", "put")
@@ -206,7 +207,7 @@ class InItems(Where):
         return f"{bind(self.items)}[{self.number}]"
 
 
-class InAttribute(Where):
+class AttributeSource(Source):
     """An attribute that is in no dict."""
 
     __slots__ = ("name", "owner")
@@ -227,7 +228,7 @@ class InAttribute(Where):
         return f"{bind(self.owner)}.{self.name}"
 
 
-class InCell(Where):
+class CellSource(Source):
     """A variable of a closure."""
 
     __slots__ = ("cell",)
@@ -251,7 +252,7 @@ class InCell(Where):
         return f"{bind(self.cell)}.cell_contents"
 
 
-class Fixed(Where):
+class ConstantSource(Source):
     """A tensor that is reached whatever happens, such as a key of a dict."""
 
     __slots__ = ("value",)
@@ -268,7 +269,7 @@ class Fixed(Where):
         return bind(self.value)
 
 
-class Argument(Where):
+class ArgumentSource(Source):
     """The tensor of this number among the arguments."""
 
     __slots__ = ("number",)
@@ -281,12 +282,12 @@ class Argument(Where):
         return given[self.number]
 
 
-class GradOf(Where):
-    """The ``grad`` of the leaf that another place holds."""
+class GradSource(Source):
+    """The ``grad`` of the leaf that another source gives."""
 
     __slots__ = ("leaf",)
 
-    def __init__(self, leaf: Where) -> None:
+    def __init__(self, leaf: Source) -> None:
         self.leaf = leaf
 
     def get(self, given: Given) -> Any:

@@ -1,10 +1,10 @@
 """Python numbers that change from call to call, followed through a captured function.
 
-A captured function gets, in place of a number that was another one at the last call, a Lifted: it
-says that it is an int or a float, calculates like one, and remembers how it was calculated. Where
-it meets a tensor it becomes a leaf of the graph, which every replay fills anew. Where the function
-looks at it (compares it, makes a size of it, hands it to ``math``) what it saw becomes a condition
-of the replay: another outcome, another capture.
+A captured function gets, in place of a number that was another one at the last call, a
+``SymbolicNumber``: it says that it is an int or a float, calculates like one, and remembers how it
+was calculated. Where it meets a tensor it becomes a leaf of the graph, which every replay fills
+anew. Where the function looks at it (compares it, makes a size of it, hands it to ``math``) what it
+saw becomes a condition of the replay: another outcome, another capture.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 class Numbers:
-    """The lifted numbers of one capture.
+    """The symbolic numbers of one capture.
 
     Attributes:
         values: what they are at this call, in the order of the arguments.
@@ -56,7 +56,7 @@ class Numbers:
         self._seen: list[tuple[Recipe, Any]] = []
         self._where: list[tuple[str, Source | None]] = []  # how and where it was seen
 
-    def lifted(self) -> list[Lifted]:
+    def symbols(self) -> list[SymbolicNumber]:
         """What the function gets in their place."""
         values = self.values
         makes = [lambda n=n: values[n] for n in range(len(values))]
@@ -124,7 +124,7 @@ def _shown(value: Any) -> str:
     return type(value).__name__ if isinstance(value, Exception) else repr(value)
 
 
-class Lifted:
+class SymbolicNumber:
     """A number and how it was calculated from those that change."""
 
     __slots__ = ("_numbers", "_recipe", "_value")
@@ -156,28 +156,28 @@ class Lifted:
         return (type(self._value), (self._look(),))
 
 
-def _lift(value: Any, recipe: Recipe, numbers: Numbers) -> Lifted:
-    return (Lifted if isinstance(value, float) else LiftedInt)(value, recipe, numbers)
+def _lift(value: Any, recipe: Recipe, numbers: Numbers) -> SymbolicNumber:
+    return (SymbolicNumber if isinstance(value, float) else SymbolicInt)(value, recipe, numbers)
 
 
-class LiftedInt(Lifted):
+class SymbolicInt(SymbolicNumber):
     """A whole number."""
 
     __slots__ = ()
 
 
-def is_lifted(value: Any) -> bool:
+def is_symbolic(value: Any) -> bool:
     """Whether ``value`` only stands for a number."""
-    return type(value) in LIFTED
+    return type(value) in SYMBOLIC
 
 
 #: The types of what stands for numbers.
-LIFTED: tuple[type, ...] = (Lifted, LiftedInt)
+SYMBOLIC: tuple[type, ...] = (SymbolicNumber, SymbolicInt)
 
 
 def plain(value: Any) -> Any:
     """``value`` with numbers in place of what stands for them, in tuples, lists and dicts too."""
-    if type(value) in LIFTED:
+    if type(value) in SYMBOLIC:
         return value._value
     if type(value) in (list, tuple):
         parts = [plain(part) for part in value]
@@ -189,13 +189,13 @@ def plain(value: Any) -> Any:
     return value
 
 
-def recipe_of(value: Lifted) -> Recipe:
+def recipe_of(value: SymbolicNumber) -> Recipe:
     """What calculates the number of the call that is replayed."""
     return value._recipe
 
 
 def leaf_of_number(value: Any, dtype: DType, constant: Callable[[Any, DType], Node]) -> Node:
-    """The node of a lifted number in ``dtype``: a leaf that every call fills, or where nobody
+    """The node of a symbolic number in ``dtype``: a leaf that every call fills, or where nobody
     captures, what ``constant`` makes of the number."""
     if hooks.capturing() is None or not value._numbers.active:
         return constant(value._value, dtype)
@@ -208,7 +208,7 @@ class NumberLeaf:
     __slots__ = ("_constant", "_dtype", "_value")
 
     def __init__(
-        self, value: Lifted, dtype: DType, constant: Callable[[Any, DType], Node]
+        self, value: SymbolicNumber, dtype: DType, constant: Callable[[Any, DType], Node]
     ) -> None:  # fmt: skip
         self._value = value
         self._dtype = dtype
@@ -288,7 +288,7 @@ def _parts(numbers: Numbers, *operands: Any) -> list[Recipe] | None:
     """The recipes of operands, None where one is no number."""
     found: list[Recipe] = []
     for operand in operands:
-        if is_lifted(operand) and operand._numbers is numbers:
+        if is_symbolic(operand) and operand._numbers is numbers:
             found.append(operand._recipe)
         elif type(operand) in _PLAIN:
             found.append(lambda operand=operand: operand)  # type: ignore[misc]
@@ -298,18 +298,18 @@ def _parts(numbers: Numbers, *operands: Any) -> list[Recipe] | None:
 
 
 def _calculate(function: Callable[..., Any], *operands: Any, look: bool) -> Any:
-    """``function`` of operands, one lifted: lifted too, or with ``look`` plain and noted."""
-    mine = next(o for o in operands if is_lifted(o))
+    """``function`` of operands, one symbolic: symbolic too, or with ``look`` plain and noted."""
+    mine = next(o for o in operands if is_symbolic(o))
     numbers: Numbers = mine._numbers
     recipes = _parts(numbers, *operands)
-    values = [o._value if is_lifted(o) else o for o in operands]
+    values = [o._value if is_symbolic(o) else o for o in operands]
     if recipes is None:
-        return function(*[o._look() if is_lifted(o) else o for o in operands])
+        return function(*[o._look() if is_symbolic(o) else o for o in operands])
     try:
         value = function(*values)
     except (ArithmeticError, ValueError, TypeError):
         for operand in operands:
-            if is_lifted(operand):
+            if is_symbolic(operand):
                 operand._look()
         raise
 
@@ -331,7 +331,7 @@ def _is_float_power(base: Any, exponent: Any) -> bool:
 
 
 def _binary(function: Callable[..., Any], turned: bool, look: bool = False) -> Callable[..., Any]:
-    def method(self: Lifted, other: Any, *rest: Any) -> Any:
+    def method(self: SymbolicNumber, other: Any, *rest: Any) -> Any:
         if isinstance(other, Tensor):
             return NotImplemented
         if rest and rest != (None,):  # pow() with a modulus
@@ -343,7 +343,7 @@ def _binary(function: Callable[..., Any], turned: bool, look: bool = False) -> C
 
 
 def _unary(function: Callable[..., Any], look: bool) -> Callable[..., Any]:
-    def method(self: Lifted, *rest: Any) -> Any:
+    def method(self: SymbolicNumber, *rest: Any) -> Any:
         if rest:
             return function(self._look(), *rest)
         return _calculate(function, self, look=look)
@@ -357,24 +357,24 @@ def _define() -> None:
         "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow,
     }  # fmt: skip
     for name, function in {**arithmetic, "divmod": divmod}.items():
-        _define_pair(Lifted, name, function, name == "divmod")
+        _define_pair(SymbolicNumber, name, function, name == "divmod")
     for name in ("and", "or", "xor", "lshift", "rshift"):
-        _define_pair(LiftedInt, name, getattr(operator, f"__{name}__"), True)
+        _define_pair(SymbolicInt, name, getattr(operator, f"__{name}__"), True)
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):
-        setattr(Lifted, f"__{name}__", _binary(getattr(operator, name), False, True))
+        setattr(SymbolicNumber, f"__{name}__", _binary(getattr(operator, name), False, True))
     signs: dict[str, Callable[..., Any]]
     signs = {"neg": operator.neg, "pos": operator.pos, "abs": abs}
     for name, sign in signs.items():
-        setattr(Lifted, f"__{name}__", _unary(sign, False))
+        setattr(SymbolicNumber, f"__{name}__", _unary(sign, False))
     looks: dict[str, Callable[..., Any]] = {
         "bool": bool, "int": int, "float": float, "trunc": math.trunc, "floor": math.floor,
         "ceil": math.ceil, "round": round, "hash": hash, "repr": repr, "str": str,
         "format": format,
     }  # fmt: skip
     for name, look in looks.items():
-        setattr(Lifted, f"__{name}__", _unary(look, True))
+        setattr(SymbolicNumber, f"__{name}__", _unary(look, True))
     for name in ("index", "invert"):
-        setattr(LiftedInt, f"__{name}__", _unary(getattr(operator, name), True))
+        setattr(SymbolicInt, f"__{name}__", _unary(getattr(operator, name), True))
 
 
 def _define_pair(kind: type, name: str, function: Callable[..., Any], look: bool) -> None:

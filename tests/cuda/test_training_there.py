@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import lazyt as lt
-from lazyt.compat import standin
+from lazyt.compat import torch_alias
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
 STEPS = 4
@@ -24,13 +24,13 @@ def example(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, spec.name, module)
-    before = standin.installed()
-    standin.install()
+    before = torch_alias.installed()
+    torch_alias.install()
     try:
         spec.loader.exec_module(module)
     finally:
         if not before:
-            standin.uninstall()
+            torch_alias.uninstall()
     return module
 
 

@@ -13,7 +13,7 @@ import pytest
 import lazyt as lt
 from lazyt import nn
 from lazyt.errors import LazytError
-from lazyt.tracing.symbolic_numbers import Numbers, is_lifted
+from lazyt.tracing.symbolic_numbers import Numbers, is_symbolic
 from tests.tensor.test_jit import numbers
 
 pytestmark = pytest.mark.lazy
@@ -121,11 +121,11 @@ def test_a_training_step_with_its_rate_as_argument() -> None:
     assert train(True) == train(False)
 
 
-def test_a_lifted_number_passes_for_a_number() -> None:
+def test_a_symbolic_number_passes_for_a_number() -> None:
     made = Numbers([2.5, 3])
-    rate, count = made.lifted()
+    rate, count = made.symbols()
     assert isinstance(rate, float) and isinstance(count, int) and not isinstance(count, bool)
-    assert is_lifted(rate * count + 1) and is_lifted(2**-count) and is_lifted(abs(-rate))
+    assert is_symbolic(rate * count + 1) and is_symbolic(2**-count) and is_symbolic(abs(-rate))
     assert rate * count + 1 == 8.5 and divmod(rate, 2) == (1.0, 0.5) and f"{count:03d}" == "003"
     assert [10, 20, 30, 40][count] == 40 and round(rate, 0) == 2.0 and rate.is_integer() is False
     assert hash(count) == hash(3) and {3: 1}[count] == 1 and copy.deepcopy(count) == 3

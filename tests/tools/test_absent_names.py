@@ -13,7 +13,7 @@ import pytest
 
 import lazyt
 from lazyt import nn
-from lazyt.compat import legacy, standin
+from lazyt.compat import legacy, torch_alias
 from lazyt.compat.absent import AbsentName
 
 X = lazyt.ones(2)
@@ -54,7 +54,7 @@ def test_the_error_says_why_or_what_was_meant(owner: Any, name: str, said: str) 
 
 
 def test_the_error_names_modules_as_the_program_wrote_them() -> None:
-    standin.install()
+    torch_alias.install()
     try:
         for owner, name in ((nn, "torch.nn"), (lazyt, "torch"), (lazyt.cuda, "torch.cuda")):
             with pytest.raises(AttributeError, match=f"module '{name}' has no attribute"):
@@ -68,7 +68,7 @@ def test_the_error_names_modules_as_the_program_wrote_them() -> None:
         with pytest.raises(TypeError, match=r"must be torch\.dtype, not str"):
             lazyt.ones(2, dtype="float32")
     finally:
-        standin.uninstall()
+        torch_alias.uninstall()
 
 
 def test_nothing_that_is_there_has_a_reason_for_its_absence() -> None:
@@ -104,12 +104,12 @@ def test_the_reason_is_looked_for_when_it_is_shown() -> None:
     ],
 )
 def test_imports_of_absent_packages_say_why(module: str, said: str) -> None:
-    standin.install()
+    torch_alias.install()
     try:
         with pytest.raises(ImportError, match=said):
             importlib.import_module(module)
     finally:
-        standin.uninstall()
+        torch_alias.uninstall()
 
 
 def test_script_and_trace_capture_functions_and_leave_modules() -> None:

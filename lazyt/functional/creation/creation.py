@@ -40,7 +40,7 @@ from lazyt.handle.view_shapes import arranged
 from lazyt.handle.views import contiguous_strides
 from lazyt.ir.dtypes import DType, bool_, float32, float64, int64, package_name
 from lazyt.ir.graph import Node, Shape
-from lazyt.tracing.symbolic_numbers import is_lifted
+from lazyt.tracing.symbolic_numbers import is_symbolic
 
 __all__ = [
     "arange",
@@ -99,7 +99,7 @@ def tensor(
     """
     place = data.device if device is None and isinstance(data, Tensor) else check_device(device)
     wanted = None if dtype is None else as_dtype(dtype)
-    if is_lifted(data):  # a float goes on being followed
+    if is_symbolic(data):  # a float goes on being followed
         number = get_default_dtype() if wanted is None else wanted
         if isinstance(data, float) and number.kind == "f":
             return fresh(constant_of(data, number), requires_grad, place)

@@ -2,15 +2,15 @@
 
 ``python -m lazyt run script.py`` does this for one program. In a program of your own::
 
-    import lazyt.compat.standin
+    import lazyt.compat.torch_alias
 
-    lazyt.compat.standin.install()
+    lazyt.compat.torch_alias.install()
     import torch                      # lazyt
     import torch.nn.functional as F   # lazyt.nn.functional
 
 From then on lazyt calls itself ``torch`` in what it prints (``torch.float32``), and
 ``torch.__version__`` is that of the PyTorch it is compared with, then lazyt's own. Processes of
-``multiprocessing`` keep the stand-in, however they are started.
+``multiprocessing`` have the alias, too, however they are started.
 """
 
 from __future__ import annotations
@@ -102,14 +102,14 @@ class _Heir:
         lines = (
             "import sys",
             f"sys.path[:] = {sys.path!r}",  # where lazyt is found; set for the program only later
-            "from lazyt.compat import standin",
-            "standin.install()",
+            "from lazyt.compat import torch_alias",
+            "torch_alias.install()",
         )
         return exec, ("\n".join(lines), {})
 
 
 def _preparation_data(name: str) -> dict[str, Any]:
-    """``multiprocessing``'s own, and the stand-in."""
+    """``multiprocessing``'s own, and the alias."""
     return {**_prepare(name), "lazyt": _Heir()}
 
 
@@ -139,8 +139,8 @@ def install() -> None:
         place = getattr(present, "__file__", None) or "an unknown place"
         raise LazytError(
             f"cannot stand in for torch: it is imported already, from {place}. Call "
-            "lazyt.compat.standin.install() before anything imports torch, or start the program "
-            "with `python -m lazyt run`."
+            "lazyt.compat.torch_alias.install() before anything imports torch, or start the "
+            "program with `python -m lazyt run`."
         )
     sys.meta_path.insert(0, _finder)
     sys.modules[_THEIRS] = package

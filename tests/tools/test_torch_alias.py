@@ -14,15 +14,15 @@ import pytest
 
 import lazyt
 from lazyt import version
-from lazyt.compat import standin
+from lazyt.compat import torch_alias
 from lazyt.errors import LazytError
 
 
 @pytest.fixture
 def installed() -> Iterator[None]:
-    standin.install()
+    torch_alias.install()
     yield
-    standin.uninstall()
+    torch_alias.uninstall()
 
 
 def test_torch_and_its_submodules_are_those_of_lazyt(installed: None) -> None:
@@ -81,11 +81,11 @@ def test_safetensors_reads_and_writes_tensors(installed: None, tmp_path: Path) -
 
 
 def test_uninstall_ends_it() -> None:
-    standin.install()
-    standin.install()  # a second time changes nothing
+    torch_alias.install()
+    torch_alias.install()  # a second time changes nothing
     importlib.import_module("torch.nn")
-    standin.uninstall()
-    assert not standin.installed()
+    torch_alias.uninstall()
+    assert not torch_alias.installed()
     assert not [name for name in sys.modules if name.split(".")[0] == "torch"]
     assert lazyt.__version__ == version.__version__
     assert str(lazyt.float32) == "lazyt.float32"
@@ -96,8 +96,8 @@ def test_uninstall_ends_it() -> None:
 def test_no_stand_in_beside_the_real_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
     with pytest.raises(LazytError, match="imported already"):
-        standin.install()
-    assert not standin.installed()
+        torch_alias.install()
+    assert not torch_alias.installed()
     assert str(lazyt.float32) == "lazyt.float32"
 
 
