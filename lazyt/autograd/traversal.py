@@ -708,12 +708,9 @@ def _is_of(fn: GradFn | None, owner: GradFn | None) -> bool:
 
 def _shows(node: Node, table: Mapping[Node, Node]) -> bool:
     """Whether a view's node shows what is in ``table``."""
-    while node not in table and node.op.name in _MOVING:
+    while node not in table and node.op.movement:
         node = node.inputs[0]
     return node in table
-
-
-_MOVING = frozenset({"reshape", "permute", "expand", "slice", "flip", "window"})
 
 
 def moved_back(operands: Moves | Written, cotangent: Node) -> list[Node]:

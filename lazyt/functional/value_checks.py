@@ -25,8 +25,6 @@ from lazyt.runtime.interpreter import interpret
 
 Condition = Callable[[Node], Node]
 
-#: Ops that only place values: every value of their result is one of their input's.
-_PLACING = frozenset({"reshape", "expand", "permute", "flip", "variable", "detach"})
 #: Elements up to which the interpreter evaluates a check.
 _FEW = 4096
 
@@ -38,7 +36,7 @@ def source_of(node: Node) -> Node:
     """
     if capturing() is not None:
         return node
-    while node.data is None and node.op.name in _PLACING and node.size:
+    while node.data is None and (node.op.moves_all or node.op.is_identity) and node.size:
         node = node.inputs[0]
     return node
 

@@ -8,16 +8,12 @@ from lazyt.config import config
 from lazyt.errors import LazinessError, warn
 from lazyt.handle.hooks import capturing, hook
 from lazyt.ir.graph import Node, clock, source_text, topological, user_position
+from lazyt.ops.leaves import CONST
 from lazyt.plan import build, guarded_plans, planning
 from lazyt.plan.repeats import Period, find_parts, is_periodic, known_parts, sign
 from lazyt.plan.retention import find_long_pending, forget_origins, separate_constants
 from lazyt.runtime import events
 from lazyt.runtime.memory import Buffer
-
-_IDENTITIES = ("variable", "detach")
-#: What has no kernel of its own even when every operation has.
-_IN_TEXT = ("const", *_IDENTITIES)
-
 
 #: Long graphs that do not repeat themselves, one after the other, that are warned of.
 _MANY = 8
@@ -114,9 +110,9 @@ def realize_result(node: Node) -> None:
     """Compute what an operation gave, under ``config.eager``; not a constant repeated, which has
     nothing to compute and stays one to whoever asks."""
     value = node
-    while value.op.name in ("expand", "reshape"):
+    while value.op.movement == "ordered":
         value = value.inputs[0]
-    if value.op.name != "const":
+    if value.op is not CONST:
         realize_nodes([node])
 
 
@@ -124,7 +120,7 @@ def _realize_one_by_one(nodes: Sequence[Node]) -> None:
     """Compute every node of the graph with a plan of its own: nothing fuses, not even the parts
     of one function. Constants stay in the text of their users."""
     for node in topological(nodes, lambda n: n.data is not None):
-        if node.data is None and node.op.name not in _IN_TEXT:
+        if node.data is None and not (node.op.is_identity or node.op is CONST):
             planning.realize([node])
 
 
@@ -133,8 +129,7 @@ def _chain(node: Node) -> list[Node]:
     is only given another shape."""
     chain = [node]
     while node.data is None and (
-        node.op.name in _IDENTITIES
-        or (node.op.name == "reshape" and node.inputs[0].data is not None)
+        node.op.is_identity or (node.op.name == "reshape" and node.inputs[0].data is not None)
     ):
         node = node.inputs[0]
         chain.append(node)

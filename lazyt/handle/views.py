@@ -172,7 +172,7 @@ Step = Slice | Permute | Reshape | Expand | Window | Bits
 def _is_uniform(value: Node) -> bool:
     """Whether all elements are one repeated, so that the order of writing does not matter."""
     while value.size != 1:
-        if value.op.name not in ("expand", "reshape"):
+        if value.op.movement != "ordered":
             return False
         value = value.inputs[0]
     return True

@@ -100,8 +100,6 @@ class Clock:
 clock = Clock()
 #: The age of what does not age.
 NEVER = sys.maxsize
-#: Ops that repeat a value, or give it another shape.
-SPREADING = frozenset({"expand", "reshape"})
 
 
 class _Ageing(threading.local):
@@ -225,7 +223,7 @@ def _renew(node: Node) -> None:
         since = item.oldest if item.data is None else now
         if since < oldest:
             oldest = since
-    if oldest == NEVER and node.inputs and node.op.name not in SPREADING:
+    if oldest == NEVER and node.inputs and node.op.movement != "ordered":
         oldest = now
     node.oldest = oldest
 
@@ -254,7 +252,7 @@ def _make_new(head: Head, inputs: tuple[Node, ...], source: Source | None) -> No
     known = head.types.get(forms)
     if known is None:
         known = head.types[forms] = _typed(head, inputs)
-    if oldest == NEVER and inputs and op.name not in SPREADING:
+    if oldest == NEVER and inputs and op.movement != "ordered":
         oldest = now
     node = Node()
     node.head = head

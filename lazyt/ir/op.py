@@ -9,7 +9,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -59,6 +59,9 @@ class Type(NamedTuple):
     dtype: DType
 
 
+Movement = Literal["", "ordered", "reordered", "selected"]
+
+
 @dataclass(frozen=True, eq=False)
 class Op:
     """A structural operation with a rule for every transform.
@@ -78,6 +81,10 @@ class Op:
         marks: whether gradients start (True) or stop (False) at its values, whatever the inputs;
             None for all but two ops.
         moves: whether ``params.place`` says where its values are, whatever the inputs.
+        movement: for ops whose elements are those of their one operand, which: all of them in their
+            order, perhaps repeated (``ordered``), all in another order (``reordered``), or some
+            may be missing (``selected``).
+        leaf: whether it reads nothing that has to be computed.
         home: the module that defines it.
     """
 
@@ -91,7 +98,24 @@ class Op:
     lower: Callable[..., Any] | str
     marks: bool | None = None
     moves: bool = False
+    movement: Movement = ""
+    leaf: bool = False
     home: str = ""
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether its value is its operand's: it only marks where gradients start or stop."""
+        return self.marks is not None
+
+    @property
+    def is_movement(self) -> bool:
+        """Whether its elements are some of its first operand's, and nothing is computed."""
+        return bool(self.movement) or self.marks is not None
+
+    @property
+    def moves_all(self) -> bool:
+        """Whether it is a movement after which no element is missing."""
+        return self.movement in ("ordered", "reordered")
 
     @functools.cached_property
     def heavy(self) -> bool:

@@ -61,6 +61,7 @@ CONST = define_op(
     jvp=_no_inputs_jvp,
     batch=_no_inputs_batch,
     lower=_const_lower,
+    leaf=True,
 )
 
 
@@ -92,6 +93,7 @@ IOTA = define_op(
     jvp=_no_inputs_jvp,
     batch=_no_inputs_batch,
     lower=_iota_lower,
+    leaf=True,
 )
 
 
@@ -123,6 +125,7 @@ INPUT = define_op(
     jvp=_no_inputs_jvp,
     batch=_no_inputs_batch,
     lower="input",
+    leaf=True,
 )
 _uids = itertools.count()
 _INPUT_HEAD = head_of(INPUT, None, 0)

@@ -73,6 +73,7 @@ RESHAPE = define_op(
     jvp=linear_jvp,
     batch=_reshape_batch,
     lower=_reshape_lower,
+    movement="ordered",
 )
 
 
@@ -115,6 +116,7 @@ PERMUTE = define_op(
     jvp=linear_jvp,
     batch=_permute_batch,
     lower=_permute_lower,
+    movement="reordered",
 )
 
 
@@ -158,6 +160,7 @@ EXPAND = define_op(
     jvp=linear_jvp,
     batch=_expand_batch,
     lower=_expand_lower,
+    movement="ordered",
 )
 
 
@@ -231,6 +234,7 @@ SLICE = define_op(
     jvp=linear_jvp,
     batch=_slice_batch,
     lower=_slice_lower,
+    movement="selected",
 )
 
 
@@ -269,6 +273,7 @@ FLIP = define_op(
     jvp=linear_jvp,
     batch=_flip_batch,
     lower=_flip_lower,
+    movement="reordered",
 )
 
 
@@ -702,4 +707,5 @@ WINDOW = define_op(
     jvp=linear_jvp,
     batch=_window_batch,
     lower=_window_lower,
+    movement="selected",
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 from lazyt.errors import InternalError
 from lazyt.ir.graph import Node, NoGradient, Op, Type, make
+from lazyt.ir.op import Movement
 
 OPS: dict[str, Op] = {}
 
@@ -28,6 +29,8 @@ def define_op(
     lower: Callable[..., Any] | str,
     marks: bool | None = None,
     moves: bool = False,
+    movement: Movement = "",
+    leaf: bool = False,
 ) -> Op:
     """Register an op. Every rule is required: what has no gradient says why in a NoGradient.
 
@@ -48,7 +51,9 @@ def define_op(
     if not (callable(lower) or (isinstance(lower, str) and lower)):
         raise InternalError("ops.registry", f"op {name} has no lower rule")
     home = sys._getframe(1).f_globals.get("__name__", "")
-    OPS[name] = op = Op(name, params, infer, evaluate, vjp, jvp, batch, lower, marks, moves, home)
+    OPS[name] = op = Op(
+        name, params, infer, evaluate, vjp, jvp, batch, lower, marks, moves, movement, leaf, home
+    )
     return op
 
 

@@ -32,10 +32,6 @@ OPERAND_LIMIT = 8
 #: Total recomputation (multiply-adds) that is cheaper than one more kernel.
 KERNEL_COST = 100_000.0
 
-MOVEMENT = frozenset(
-    {"reshape", "permute", "expand", "slice", "flip", "window", "variable", "detach"}
-)
-_FREE = frozenset({"const", "iota", "input"})
 _GUARDS = frozenset({"pad", "concat"})
 _RESTRICTING = _GUARDS | {"contract"}
 
@@ -48,7 +44,7 @@ def is_pointwise(node: Node) -> bool:
 def operation_cost(node: Node) -> float:
     """Multiply-adds per element of a pointwise node itself."""
     name = node.op.name
-    if name in MOVEMENT or name in _FREE:
+    if node.op.is_movement or node.op.leaf:
         return 0.0
     if name == "map":
         return sum([fn.cost for fn in applied(node.params)])
@@ -106,7 +102,7 @@ class Targets:
         work = [*self.users[node]]
         while work:
             user = work.pop()
-            if user.op.name in MOVEMENT and user not in self.chosen:
+            if user.op.is_movement and user not in self.chosen:
                 work.extend(self.users[user])
             else:
                 found.add(user)
@@ -118,7 +114,7 @@ class Targets:
         work = [*self.users[node]]
         while work:
             user = work.pop()
-            if user.op.name in MOVEMENT and user not in self.chosen:
+            if user.op.is_movement and user not in self.chosen:
                 work.extend(self.users[user])
             largest = max(largest, user.size)
         return largest / max(node.size, 1)
@@ -138,8 +134,8 @@ class Targets:
             guards[node] = max([guards[i] for i in inputs], default=0) + (node.op.name in _GUARDS)
             cost[node] = operation_cost(node) + sum(cost[i] for i in inputs)
             depth[node] = operation_cost(node) + max([depth[i] for i in inputs], default=0.0)
-            weight[node] = (node.op.name not in _FREE) + sum(weight[i] for i in inputs)
-            if node in self.chosen or node.op.name in MOVEMENT or node.op.name in _FREE:
+            weight[node] = (not node.op.leaf) + sum(weight[i] for i in inputs)
+            if node in self.chosen or node.op.is_movement or node.op.leaf:
                 continue
             if weight[node] > CHAIN_LIMIT:
                 self.chosen[node] = f"more than {CHAIN_LIMIT} operations in one chain"
@@ -182,7 +178,7 @@ class Targets:
             for item in node.inputs:
                 if item in self.chosen or item.op.name == "input":
                     continue
-                total = used + (item.op.name not in MOVEMENT and item.op.name not in _FREE)
+                total = used + (not (item.op.is_movement or item.op.leaf))
                 if item.op.name == "gather" or total > OPERAND_LIMIT:
                     self.chosen[item] = "feeds a place that takes short expressions only"
                     continue
@@ -190,7 +186,7 @@ class Targets:
                 if chooses and item.op.name == "concat":
                     self.chosen[item] = "put together once for a contraction"
                     continue
-                if chooses and item.op.name in MOVEMENT:
+                if chooses and item.op.is_movement:
                     moved.add(item)
                 weight[item] = max(weight.get(item, 0), total)
                 if node.op.name == "contract" and self._heavy(item):
@@ -204,7 +200,7 @@ class Targets:
 
     def _slides(self, node: Node) -> bool:
         """Whether a value is a rearranged window."""
-        while node.op.name in MOVEMENT and node not in self.chosen:
+        while node.op.is_movement and node not in self.chosen:
             if node.op.name == "window":
                 return True
             node = node.inputs[0]
@@ -228,7 +224,7 @@ class Targets:
         """What a value is a rearrangement of, where that has the fewest elements: a window has many
         times those of its picture, and contractions read what is only moved where it lies."""
         chain = [node]
-        while chain[-1].op.name in MOVEMENT or chain[-1].op.name == "pad":
+        while chain[-1].op.is_movement or chain[-1].op.name == "pad":
             source = chain[-1].inputs[0]
             if source in self.chosen or source.op.name == "input":
                 break

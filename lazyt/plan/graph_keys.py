@@ -19,7 +19,7 @@ from lazyt import ops
 from lazyt.config import config
 from lazyt.ir.dtypes import float32
 from lazyt.ir.forms import place_of
-from lazyt.ir.graph import SPREADING, Head, Node, clock
+from lazyt.ir.graph import Head, Node, clock
 from lazyt.ops.leaves import CONST, INPUT, VARIABLE
 from lazyt.plan.constant_lifting import SLICING, structure
 from lazyt.plan.retention import depends_on_pending, find_retained
@@ -229,7 +229,7 @@ class Structure:
         found: set[int] = set()
         for i, node in enumerate(order):
             # Where the value is there, the inputs are no part of the graph.
-            spreads = node.op.name in SPREADING and node.data is None
+            spreads = node.op.movement == "ordered" and node.data is None
             if node.op is CONST or (spreads and numbers[node.inputs[0]] in found):
                 found.add(i)
         return found

@@ -185,7 +185,7 @@ def _may_be_guarded(
         return False
     for number in structure.plain.roots:
         root = order[number]
-        if root.op.name in ("variable", "detach"):
+        if root.op.is_identity:
             return False
         if root.op.name == "reshape" and root.inputs[0].data is not None:
             return False  # of what is there: nothing to compute

@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lazyt import ops
-from lazyt.ir.graph import NEVER, SPREADING, Node, find, head_of, move_onto
+from lazyt.ir.graph import NEVER, Node, find, head_of, move_onto
 from lazyt.ops.leaves import become_input
 
-_FREE = frozenset({
-    "reshape", "permute", "expand", "slice", "flip", "variable", "detach", "put", "window",
-})  # fmt: skip
 _HIDING = head_of(ops.DETACH, None, 1)
 
 
@@ -57,7 +54,8 @@ def _below(node: Node) -> Node:
         through_window = through_window or name == "window"
         if node.data is not None:  # what lies below a value that is there is no part of the graph
             return node
-        if name not in _FREE and not (name == "pad" and through_window):
+        free = node.op.is_movement or name == "put" or (name == "pad" and through_window)
+        if not free:
             return node
         node = node.inputs[0]
 
@@ -138,7 +136,7 @@ def separate_constants(nodes: Sequence[Node]) -> None:
         if node.op.name != "variable" or node.data is None:
             continue
         (value,) = node.inputs
-        if value.op.name in SPREADING and _spreads_constant(value):
+        if value.op.movement == "ordered" and _spreads_constant(value):
             if value in taken:
                 node.data = node.data.copy()
             taken.add(value)
@@ -147,6 +145,6 @@ def separate_constants(nodes: Sequence[Node]) -> None:
 
 def _spreads_constant(node: Node) -> bool:
     """Whether a value is a constant repeated. Somebody may have computed the constant itself."""
-    while node.op.name in SPREADING:
+    while node.op.movement == "ordered":
         (node,) = node.inputs
     return node.op.name == "const"

@@ -163,7 +163,7 @@ def call_levels(order: Sequence[Node]) -> list[list[Node]]:
 def _chain(node: Node) -> list[Node]:
     """``node`` and what it is another name for, down to the node that computes the value."""
     chain = [node]
-    while node.data is None and node.op.name in ("variable", "detach"):
+    while node.data is None and node.op.is_identity:
         node = node.inputs[0]
         chain.append(node)
     return chain

@@ -42,7 +42,6 @@ from lazyt.tracing.sources import Guarded, signature
 
 T = TypeVar("T")
 Bounds = tuple[tuple[int, int], tuple[int, int]]
-IDENTITIES = ("variable", "detach")
 #: What optimizers and schedules renew at every replay, so that it is not compared; functions that
 #: read some of it, or all; functions that read what a text names.
 _RENEWED = frozenset({
@@ -263,7 +262,7 @@ class Recorder:
 def leaf_of(storage: Storage) -> Node:
     """The leaf that holds a storage's computed value, below gradient marks."""
     node = storage.current()
-    while node.op.name in IDENTITIES:
+    while node.op.is_identity:
         node = node.inputs[0]
     return node
 

@@ -19,7 +19,7 @@ from lazyt.ir.graph import Node, topological
 from lazyt.plan import build, planning
 from lazyt.plan.graph_keys import number_graph, structure_of
 from lazyt.plan.steps import draw
-from lazyt.tracing.capture import IDENTITIES, note_state
+from lazyt.tracing.capture import note_state
 from lazyt.tracing.frames import Frames
 from lazyt.tracing.guards import CannotWatch
 from lazyt.tracing.templates import CannotReplay, lives, run_on_copies
@@ -150,7 +150,7 @@ def _bottom(node: Node) -> Node:
 def _is_name(node: Node) -> bool:
     """Whether it has no memory of its own."""
     if node.data is None:
-        return node.op.name in IDENTITIES
+        return node.op.is_identity
     return bool(node.inputs) and node.inputs[0].data is node.data
 
 

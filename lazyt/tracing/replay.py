@@ -60,8 +60,6 @@ from lazyt.tracing.templates import (
 # 1. What is computed from random numbers is computed twice: the generators go back in between.
 
 
-#: Ops whose results hold values of their first operand and no others.
-_LAYOUT_OPS = frozenset({"reshape", "permute", "expand", "cast", "slice", "flip", "detach"})
 #: What a check of values, 1 where it holds, has to be.
 ONE = within(1, 1)
 
@@ -203,7 +201,7 @@ class ComputedChecks:
 def _picked_from(node: Node, bounds: Bounds, origins: dict[Node, Origin]) -> Node | None:
     """The leaf that an index is, or is picked from, where that can be looked at instead."""
     leaf, picked = node, False
-    while leaf not in origins and (leaf.op.name in _LAYOUT_OPS or leaf.op.name == "gather"):
+    while leaf not in origins and (leaf.op.is_movement or leaf.op.name == "gather"):
         picked = picked or leaf.op.name == "gather"
         leaf = leaf.inputs[0]
     if leaf not in origins:

@@ -39,7 +39,6 @@ _ALIGNMENT = 64
 _TABLE, _SCRATCH = 0, 1
 #: Words from which on somebody may want to interrupt the work: elements times steps, about.
 _LONG = 25_000_000
-_IDENTITIES = frozenset({"variable", "detach", "put"})
 
 
 class Step(NamedTuple):
@@ -141,10 +140,10 @@ class Encoder:
         for number, root in enumerate(self._roots):
             node = root
             while node not in self._inputs and (
-                node.op.name in _IDENTITIES or node.op.name == "reshape"
+                node.op.is_identity or node.op.name in ("put", "reshape")
             ):
                 node = node.inputs[0]
-            if node not in self._inputs and node.op.name not in _MOVING:
+            if node not in self._inputs and not (node.op.movement or node.op.name == "const"):
                 found.setdefault(node, []).append(number)
         return found
 
@@ -947,7 +946,6 @@ _RULES: dict[str, Callable[[Encoder, Node], Any]] = {
     "scan": Encoder._scan, "contract": Encoder._contract, "gather": Encoder._gather,
     "scatter": Encoder._scatter, "update": Encoder._update, "sort": Encoder._sort,
 }  # fmt: skip
-_MOVING = frozenset({"permute", "expand", "slice", "flip", "window", "const"})
 
 
 def encode(

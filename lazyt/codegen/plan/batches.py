@@ -192,7 +192,7 @@ def sketch(group: Group) -> Sketch | None:
         elif node.op.name == "reduce" and node.inputs[0].size == extent and node.size == 1:
             line = (node.params.kind, numbers[node.inputs[0]])
             behind.add(node)
-        elif node.op.name in ("reshape", "expand"):  # element i stays element i
+        elif node.op.movement == "ordered":  # element i stays element i
             numbers[node] = numbers[node.inputs[0]]
             continue
         elif node.op.name in ("map", "const"):

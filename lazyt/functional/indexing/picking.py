@@ -52,7 +52,6 @@ __all__ = [
 Bounds = tuple[int, int]
 Known = Bounds | None
 
-_SAME = frozenset({"reshape", "permute", "expand", "slice", "flip", "detach"})
 #: Graphs of more nodes are not worth the walk.
 _MOST = 64
 
@@ -102,7 +101,7 @@ def _union(parts: Sequence[Known]) -> Known:
 
 def _of_node(node: Node, given: Sequence[Known]) -> Known:
     name, params = node.op.name, node.params
-    if name in _SAME:
+    if node.op.is_movement:
         return given[0]
     if name == "map":
         return _of_expression(params, given)
@@ -195,7 +194,6 @@ _ADD, _MUL = scalar_build("add"), scalar_build("mul")
 
 # The smallest and largest value of index nodes that were looked at; values never change.
 _ranges: weakref.WeakKeyDictionary[Node, tuple[int, int]] = weakref.WeakKeyDictionary()
-_LAYOUT_OPS = ("reshape", "permute", "expand", "cast", "slice", "flip", "detach")
 
 
 def value_range(
@@ -211,7 +209,7 @@ def value_range(
         reason: what ``why_realized()`` tells.
     """
     source = node
-    while source.op.name in _LAYOUT_OPS and source.data is None:
+    while source.op.is_movement and source.data is None:
         source = source.inputs[0]
     if source.op.name == "iota":
         return 0, source.shape[0] - 1

@@ -88,7 +88,7 @@ def _is_worth_it(node: Node) -> bool:
 
 def _repeated(node: Node) -> Number | None:
     """The constant that a value is made of, repeated, as the graph writes it; None for others."""
-    while node.op.name in ("expand", "reshape"):
+    while node.op.movement == "ordered":
         node = node.inputs[0]
     found: Number | None = node.params.value if node.op is CONST else None
     return found
