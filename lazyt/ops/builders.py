@@ -296,6 +296,11 @@ def arg_reduce(kind: str, node: Node, axis: int) -> Node:
     return make(OPS["reduce"], (node,), ReduceParams(kind, (axis,)))
 
 
+def keepdim_shape(shape: Shape, axes: Sequence[int]) -> Shape:
+    """``shape`` with ``axes`` of extent 1."""
+    return tuple(1 if a in axes else n for a, n in enumerate(shape))
+
+
 def sum_to(node: Node, shape: Shape) -> Node:
     """The inverse of broadcasting: ``node`` summed over the axes that ``shape`` was repeated on."""
     if node.shape == shape:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -57,16 +57,12 @@ def _evaluate(node: Node, array: Any) -> Any:
     return _FOLDS[kind].reduce(array, axes)
 
 
-def kept_shape(shape: Shape, axes: Iterable[int]) -> Shape:
-    """``shape`` with ``axes`` of extent 1."""
-    found = set(axes)
-    return tuple(1 if a in found else n for a, n in enumerate(shape))
-
-
 def _spread(value: Node, node: Node) -> Node:
     """A value of the result's shape, repeated over the operand's."""
     shape = node.inputs[0].shape
-    return build.broadcast_to(build.reshape(value, kept_shape(shape, node.params.axes)), shape)
+    return build.broadcast_to(
+        build.reshape(value, build.keepdim_shape(shape, node.params.axes)), shape
+    )
 
 
 def _shares(node: Node) -> tuple[Node, Node]:

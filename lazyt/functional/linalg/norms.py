@@ -20,7 +20,7 @@ from lazyt.functional.operands import (
     numpy_names,
     require_tensor,
 )
-from lazyt.functional.reductions.reductions import kept_shape, reduce_node
+from lazyt.functional.reductions.reductions import reduce_node
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import as_dtype, torch_name
 from lazyt.handle.autocast import in_full_precision
@@ -29,6 +29,7 @@ from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
+from lazyt.ops.builders import keepdim_shape
 
 __all__ = ["dist", "frobenius_norm", "norm", "norm_except_dim", "nuclear_norm", "renorm"]
 
@@ -146,7 +147,7 @@ def vector_norm(
     node = norm_node(ops.cast(input.node, wanted.compute), p, axes)
     node = ops.cast(node, wanted)
     if keepdim:
-        node = ops.reshape(node, kept_shape(tuple(input.shape), axes))
+        node = ops.reshape(node, keepdim_shape(tuple(input.shape), axes))
     return give(node, "LinalgVectorNorm", (input,), out)
 
 
@@ -200,7 +201,7 @@ def matrix_norm(
     else:
         result = _largest_sum(matrices, float(ord))
     if keepdim:
-        result = result.reshape(kept_shape(tuple(input.shape), (first, second)))
+        result = result.reshape(keepdim_shape(tuple(input.shape), (first, second)))
     return result if out is None else give(result.node, "LinalgMatrixNorm", (result,), out)
 
 

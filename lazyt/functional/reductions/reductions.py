@@ -38,6 +38,7 @@ from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bool_, int64, uint8
 from lazyt.ir.graph import Node, Shape
 from lazyt.ir.scalar import Expr, call, const
+from lazyt.ops.builders import keepdim_shape
 
 __all__ = [
     "all",
@@ -72,17 +73,12 @@ Reduction = Callable[..., Tensor]
 _SUB, _DIV, _MUL = scalar_build("sub"), scalar_build("div"), scalar_build("mul")
 
 
-def kept_shape(shape: Shape, axes: tuple[int, ...]) -> Shape:
-    """``shape`` with the reduced axes as ones."""
-    return tuple(1 if i in axes else n for i, n in enumerate(shape))
-
-
 def reduce_node(kind: str, node: Node, axes: tuple[int, ...], keepdim: bool) -> Node:
     """One reduction, its axes kept as ones when ``keepdim``."""
     if not axes and not node.shape:
         return node
     result = ops.reduce_(kind, node, axes)
-    return ops.reshape(result, kept_shape(node.shape, axes)) if keepdim else result
+    return ops.reshape(result, keepdim_shape(node.shape, axes)) if keepdim else result
 
 
 def refuse_dims(name: str, dim: Any) -> None:
@@ -242,7 +238,7 @@ def _spread(
     if root:
         result = mapped(_safe_root, (result,), node.dtype, node.dtype)
     if keepdim:
-        result = ops.reshape(result, kept_shape(node.shape, axes))
+        result = ops.reshape(result, keepdim_shape(node.shape, axes))
     return ops.cast(result, dtype)
 
 
@@ -386,7 +382,7 @@ def _position(input: Tensor, kind: str, dim: Any, keepdim: bool) -> Node:
         return ops.constant(0, int64)
     _require_elements(kind, node.shape, axis)
     found = ops.arg_reduce(kind, node, axis)
-    return ops.reshape(found, kept_shape(node.shape, (axis,))) if keepdim else found
+    return ops.reshape(found, keepdim_shape(node.shape, (axis,))) if keepdim else found
 
 
 def _finder(name: str, word: str) -> Reduction:
