@@ -143,7 +143,7 @@ class Changing:
         self._last: dict[Any, list[Any]] = {}
         self._places: dict[Any, set[int]] = {}
 
-    def places(self, shape: Any, leaves: list[Any]) -> list[int]:
+    def positions(self, shape: Any, leaves: list[Any]) -> list[int]:
         """Numbers of the leaves that are ints or floats and were others at an earlier call."""
         numbers = [leaf if type(leaf) in (int, float) else None for leaf in leaves]
         if len(self._last) > _SHAPES:

@@ -1,7 +1,7 @@
 """One run of a function, watched: what it read, what it wrote, and the graph that does the same.
 
 A capture lets the function run as always, which builds a graph. Leaves of that graph are then
-traced back to where they came from (arguments, places in Python's state, numbers that Python gives
+traced back to where they came from (arguments, Python's state, numbers that Python gives
 anew on each call), and what the function left behind (results, writes, gradients) becomes a list of
 outputs. ``lazyt.tracing.replay`` does the same again without the function.
 """
@@ -275,9 +275,9 @@ class Run:
         result: what the function returned.
         recorder: what the hooks heard.
         nodes: values of the arguments that are tensors, before.
-        looks: signatures of those and of the tensors in the guards' places, before.
+        looks: signatures of those and of the guarded tensors, before.
         guards: the notes, taken before.
-        effects: places whose tensor the function replaced.
+        effects: sources whose tensor the function replaced.
         codes: code that ran, with its globals.
         trouble: why it cannot be replayed; None when it can.
     """
@@ -315,7 +315,7 @@ def watch(
 
     Args:
         arguments: the tensors among its arguments.
-        guards: notes of Python's state, with all places of tensors that it can read.
+        guards: notes of Python's state, with all tensors that it can read.
         names: what ``arguments`` are called.
     """
     tensors = [*arguments, *(p.tensor for p in guards.tensors if p.tensor is not None)]

@@ -71,7 +71,7 @@ class Admission:
         examples: tensors that suit.
         others: storages that none may have, which the caller keeps.
 
-    Raises LookupError where fields of objects are not where they are thought to be.
+    Raises LookupError where fields of objects are not where they are expected.
     """
 
     __slots__ = ("_kept", "_words", "admit")
@@ -81,7 +81,7 @@ class Admission:
     def __init__(self, examples: Sequence[Tensor], others: Iterable[Storage]) -> None:
         if not (known() and direct.available()):
             raise LookupError("direct calls")
-        places: list[int] = []
+        offsets: list[int] = []
         for tensor in examples:
             storage = tensor._storage
             for owner, names in (
@@ -89,10 +89,10 @@ class Admission:
                 (storage, _OF_STORAGE),
                 (storage.node, ("form",)),
             ):
-                places += [slot_address(owner, name) - id(owner) for name in names]
-        count = len(places) // max(len(examples), 1)
-        facts = places[:count]
-        if not examples or facts * len(examples) != places:
+                offsets += [slot_address(owner, name) - id(owner) for name in names]
+        count = len(offsets) // max(len(examples), 1)
+        facts = offsets[:count]
+        if not examples or facts * len(examples) != offsets:
             raise LookupError("classes that differ")
         # A form is one object wherever it stands; where it were two, nothing would be admitted.
         self._kept = [(type(tensor), tensor._storage.node.form) for tensor in examples]
@@ -156,7 +156,7 @@ class Snapshot:
         if any(self._reusable[number] is None for _, number in self._gradients):
             return False
         try:
-            self.words = Words([*self._places()])
+            self.words = Words([*self._addresses()])
         except LookupError:
             self._misses, self.uses = -(1 << 60), 0
             return False
@@ -166,14 +166,14 @@ class Snapshot:
         """All tests passed: the recorded words stand for that."""
         self.is_valid, self.pointers = True, list(pointers)
 
-    def _places(self) -> Iterator[int]:
+    def _addresses(self) -> Iterator[int]:
         for tensor, storage, written in self._tensors:
             yield from self._of_tensor(tensor, storage, written)
         for leaf, number in self._gradients:
             gradient = self._reusable[number]
             assert gradient is not None
             yield slot_address(leaf, "grad")
-            yield from gradient.places()
+            yield from gradient.addresses()
 
     def _of_tensor(self, tensor: Tensor, storage: Storage, written: bool) -> Iterator[int]:
         yield id(tensor) + TYPE
@@ -213,7 +213,7 @@ def _is_lazyt(item: Any) -> bool:
 
 
 def available() -> bool:
-    """Whether fields of objects are where they are thought to be."""
+    """Whether fields of objects are where they are expected."""
     return known()
 
 

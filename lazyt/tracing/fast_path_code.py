@@ -154,7 +154,7 @@ class Tests(_Part):
 
     def _check_computed(self, checks: ComputedChecks) -> None:
         """Writes the test of what is computed from inputs to be checked."""
-        holders = [self._holder(origin) for origin in checks.places or ()]
+        holders = [self._holder(origin) for origin in checks.inputs or ()]
         nodes = [
             f"{self.stores[holder]}.node" if never else self.nodes[holder]
             for holder, never in holders
@@ -205,7 +205,7 @@ class Tests(_Part):
             self._admitted = (before, len(self.lines), self.leaves)
 
     def first_lines(self) -> list[str]:
-        """The head, where compiled C looks at arguments first; all tensors in places are known."""
+        """The head, where compiled C looks at arguments first; all captured tensors are known."""
         if self._admitted is None:
             return self._head
         before, after, examples = self._admitted
@@ -317,7 +317,7 @@ class Tests(_Part):
 
     def _place_tests(self) -> list[str]:
         tests: list[str] = []
-        for place in self.replay.places:
+        for place in self.replay.captured:
             if not isinstance(place.source, GradSource):
                 tensor = place.source.get(())
                 if not isinstance(tensor, Tensor):
@@ -328,8 +328,8 @@ class Tests(_Part):
 
     def _numbered(self, gradients: bool) -> list[tuple[int, GuardedTensor]]:
         start = sum(isinstance(leaf, Tensor) for leaf in self.leaves)
-        places = enumerate(self.replay.places, start)
-        return [(n, p) for n, p in places if isinstance(p.source, GradSource) is gradients]
+        numbered = enumerate(self.replay.captured, start)
+        return [(n, p) for n, p in numbered if isinstance(p.source, GradSource) is gradients]
 
     def _write_tensors(self) -> None:
         """Looks at the captured tensors, which are the same at every call."""
@@ -378,7 +378,7 @@ class Tests(_Part):
             self.add(f"d{number} = {n}.data", f"if d{number} is None: return MISSED")
 
     def _find_twins(self) -> dict[int, int]:
-        """Gradients that are tensors which other places hold, too, with the number there: a caller
+        """Gradients that are captured tensors, too, with their numbers there: a caller
         who assigned them can reach them by names of its own."""
         numbers: dict[int, int] = {}
         found: dict[int, int] = {}
@@ -394,7 +394,7 @@ class Tests(_Part):
         return found
 
     def _twin(self, number: int, twin: int, leaf: str) -> None:
-        """A gradient that is a tensor which another place holds."""
+        """A gradient that is a captured tensor, too."""
         first = self.first[number] = self.first[twin]
         self.given[number] = self.given[twin]
         self.stores[number], self.nodes[number] = (
@@ -477,8 +477,6 @@ class Launch(_Part):
         self.launcher = prepared.plan.launcher
         self._plan_code = prepared.plan.code  # once: another thread may replace it
         self._fixed, self._sources, self._outputs = [*prepared.fixed], inputs, outputs
-        if self._plan_code.table is not None:
-            self._fixed.append(self._plan_code.table)
         self.roots: list[Any] = []
         self.own: dict[int, str] = {}
         self.in_place: set[int] = set()
@@ -496,6 +494,8 @@ class Launch(_Part):
             refuse("a plan that may get other kernels soon")
         if self.launcher is not None and not self.launcher.is_direct:
             refuse("a plan of a device without kernels, or with results on the host")
+        if code.table is not None:
+            self._fixed.append(code.table)
         self.own = {sources[n][1]: "" for n in code.program.overwritten}
         for kind, value in self._outputs:
             if kind == "output":
@@ -595,7 +595,7 @@ class Launch(_Part):
         self.both("run()")
 
     def _is_shared(self, number: int) -> bool:
-        """Whether a root is the memory of a tensor in places, which another one is to have, too."""
+        """Whether a root is the memory of a captured tensor, which another one is to have, too."""
         root, fresh = self.roots[number], len(self.replay.flags)
         if isinstance(root, int) or root[0] != "source":
             return False
@@ -740,8 +740,8 @@ class Launch(_Part):
         holder = self.replay.holders[source]
         # What is known of integers by their nodes (ranges of indices) is thought never to change.
         floats = self.replay.types[len(self.replay.flags) + place].dtype.kind == "f"
-        kept = ("source", source) not in self.roots
-        return floats and kept and isinstance(root, int) and holder in self.captured
+        unshared = ("source", source) not in self.roots
+        return floats and unshared and isinstance(root, int) and holder in self.captured
 
 
 class Results(_Part):
@@ -914,7 +914,7 @@ def write_fast_path(
     """The fast path of a replay that has just been run; None where there is none.
 
     Args:
-        opening: what is taken apart of arguments.
+        opening: which objects among the arguments are flattened.
         shape: the shape of the call's (args, kwargs), see ``Flat``.
         leaves: its leaves, with the tensors of the call.
         result: the shape of the function's result.
@@ -924,7 +924,7 @@ def write_fast_path(
     if replay.alive or replay.prepared is None or replay.prepared[0] is None:
         return None
     checks = replay.checks.computed
-    if checks is not None and checks.places is None:
+    if checks is not None and checks.inputs is None:
         return None
     text = Text(replay, leaves)
     tests = Tests(text, opening, shape, polled, moving)

@@ -121,10 +121,10 @@ class Guards:
         names: what the code mentions.
         mentioned: names that the user's own code mentions, which are compared though the library
             renews them by itself (learning rates, counts of steps).
-        tensors: the places with tensors, in the order they were found.
+        tensors: tensors that the state holds, in the order they were found.
         codes: code of all functions that were found.
         entries: dicts, keys, what they hold, and how a person would write it.
-        notes: other places of values that are compared.
+        notes: other values in the state, which are compared.
         arrays: NumPy arrays with their content.
         sizes: containers with the number of their elements.
         lists: lists with their elements.
@@ -441,9 +441,9 @@ class Guards:
         if moved is not None:
             raise CannotWatch(moved)
         found: list[tuple[Guarded, Any]] = []
-        places: list[tuple[Guarded, Any]] = [(place, place.tensor) for place in self.tensors]
-        places += [(note, note.value) for note in self.notes]
-        for place, old in places:
+        guarded: list[tuple[Guarded, Any]] = [(place, place.tensor) for place in self.tensors]
+        guarded += [(note, note.value) for note in self.notes]
+        for place, old in guarded:
             value = place.source.get(given)
             if value is not old and not same_plain(value, old):
                 fits = value is None or isinstance(value, Tensor)
@@ -490,7 +490,7 @@ class Guards:
         return self._seen.get(id(value), MISSING) is value
 
     def let_go(self) -> None:
-        """Forget the tensors that were noted: their places are enough."""
+        """Forget the tensors that were noted: their sources are enough."""
         for place in self.tensors:
             place.tensor = None
         self._seen.clear()

@@ -54,8 +54,8 @@ _REMEMBERED = 4096
 
 
 class CaptureHistory:
-    """What was captured for nothing, and which kinds of arguments (shapes, types, values of words)
-    came without being captured.
+    """Which captures were never replayed, and which kinds of arguments (shapes, types, values of
+    words) came without being captured.
     """
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class FastPaths:
         calls: their functions.
 
     Args:
-        opening: what is taken apart of arguments.
+        opening: which objects among the arguments are flattened.
     """
 
     def __init__(self, opening: Opening) -> None:
@@ -309,7 +309,7 @@ class Captured:
     def _moving(self, flat: Flat) -> list[int]:
         """Which leaves are numbers to be followed through the function (``symbolic_numbers``)."""
         try:
-            found = self._changing.places(flat.shape, flat.leaves)
+            found = self._changing.positions(flat.shape, flat.leaves)
         except TypeError:  # keys of a dict that cannot be compared
             return []
         if not found or flat.is_nested:
@@ -356,18 +356,18 @@ class Captured:
             self._fail(str(error))
             return self.function(*args, **kwargs)
         result = self.function(*args, **kwargs)
-        kept: list[Any] = []
-        kept.extend(Flat(result).leaves)
-        kept = [p for p in kept if not any(p is tensor for tensor in given)]
+        returned: list[Any] = []
+        returned.extend(Flat(result).leaves)
+        returned = [p for p in returned if not any(p is tensor for tensor in given)]
         try:
-            kept += [value for _, value in guards.effects(given)]
+            returned += [value for _, value in guards.effects(given)]
         except CannotWatch as error:
             self._fail(str(error))
             return result
-        kept = [p._storage for p in kept if isinstance(p, Tensor)]
+        returned = [p._storage for p in returned if isinstance(p, Tensor)]
         if before != [(signature(t), t._storage.memory().content) for t in exposed]:
             self._fail("it writes to memory that it shares with NumPy, or changes who sees it")
-        elif any(one_memory(a, b) for a in kept for b in storages):
+        elif any(one_memory(a, b) for a in returned for b in storages):
             self._fail("it returns or keeps a view of memory that it shares with NumPy")
         else:
             self._harmless.add(key)
@@ -433,7 +433,7 @@ class Captured:
         return build(result, iter(final))
 
     def _changes_or_returns(self, flat: Flat, left: Flat, args: Any, kwargs: Any) -> str | None:
-        """Whether the function has changed, or returns, an argument that was taken apart."""
+        """Whether the function has changed, or returns, an argument that was flattened."""
         if not flat.is_nested:
             return None
         after = Flat((args, kwargs), self._opening)

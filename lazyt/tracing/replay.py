@@ -123,7 +123,7 @@ class ComputedChecks:
     """Checks of values that are computed from a replay's inputs.
 
     Attributes:
-        places: which inputs, in the order in which ``hold_of`` takes them; None where they are not
+        inputs: which inputs, in the order in which ``hold_of`` takes them; None where they are not
             all that it takes.
         sources: numbers of the sources among them.
 
@@ -153,13 +153,13 @@ class ComputedChecks:
         else:
             used = [*self._plan[1], *self._plan[2]]
         self.sources = {number for kind, number in used if kind == "source"}
-        self.places: list[Origin] | None = None
+        self.inputs: list[Origin] | None = None
         if self._plan is not None and not self._calls:
             known = [origin for origin in used if origin[0] in ("source", "part")]
-            self.places = list(dict.fromkeys(known))
+            self.inputs = list(dict.fromkeys(known))
 
     def hold(self, found: dict[str, Any]) -> bool:
-        """Whether they hold for the nodes in ``found``, of each kind of place."""
+        """Whether they hold for the nodes in ``found``, of each kind of origin."""
         if self._calls:
             with returning(self._generators):
                 done = [function() for function, _ in self._calls]
@@ -173,12 +173,12 @@ class ComputedChecks:
         return self._are_within([node.data for node in nodes])
 
     def hold_of(self, *nodes: Node) -> bool:
-        """Whether they hold for the nodes of ``places``; not, where one is still to be computed."""
+        """Whether they hold for the nodes of ``inputs``; not, where one is still to be computed."""
         if any(node.data is None for node in nodes):
             return False
-        assert self._plan is not None and self.places is not None
+        assert self._plan is not None and self.inputs is not None
         found: dict[str, Any] = {"source": {}, "part": {}}
-        for (kind, number), node in zip(self.places, nodes, strict=True):
+        for (kind, number), node in zip(self.inputs, nodes, strict=True):
             found[kind][number] = node
         return self._is_fine([node_of(o, found).data for o in self._plan[1]], found)
 
@@ -547,9 +547,9 @@ class Replay:
         recorder = run.recorder
         self.numbers, self.guards, self.counted = numbers, run.guards, recorder.counts.shared()
         self.parts = list(parts)
-        self.places = [p for p in run.guards.tensors if p.tensor is not None]
-        given = [*arguments, *(p.tensor for p in self.places if p.tensor is not None)]
-        self._paths = [*names[0], *(place.path for place in self.places)]
+        self.captured = [p for p in run.guards.tensors if p.tensor is not None]
+        given = [*arguments, *(p.tensor for p in self.captured if p.tensor is not None)]
+        self._paths = [*names[0], *(place.path for place in self.captured)]
         self._number_names = names[1]
         refuse_changed(run, given)
         self._alike = _alike(given)
@@ -685,7 +685,7 @@ class Replay:
         if not self.counts_are_equal():
             raise Missed("counts of steps that were equal differ, or lead to other numbers")
         given = list(arguments)
-        for place in self.places:
+        for place in self.captured:
             given.append(_current(place, arguments))
         alike = _alike(given)
         if alike != self._alike:

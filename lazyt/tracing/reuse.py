@@ -86,7 +86,7 @@ class Reusable:
         self._uses += 1
         if self._uses == _WORTH and known():
             try:
-                self._words = Words([*self.places()])
+                self._words = Words([*self.addresses()])
             except LookupError:
                 return True
             self.holds = self._words.hold
@@ -112,7 +112,7 @@ class Reusable:
             and (fn is None or (fn._extra is None and self._lone_history()))
         )
 
-    def places(self) -> Iterator[int]:
+    def addresses(self) -> Iterator[int]:
         """Addresses of the words that decide whether it is free."""
         tensor, storage = self.tensor, self._storage
         for item in (tensor, storage, self._node, self.buffer, self._leaf):

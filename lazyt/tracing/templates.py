@@ -1,4 +1,4 @@
-"""Graphs over places: what a replay computes, apart from the values that it computes it from."""
+"""Templates: the graph that a replay computes, with origins in the place of its leaves."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def prepare(
                 return None
             inputs = [origins.get(n, ("constant", n)) for n in plan.leaves]
             plan.leaves = []  # they would hold on to the values of the captured call
-    places = {node: number for number, node in enumerate(wanted)}
+    numbers = {node: number for number, node in enumerate(wanted)}
     outputs: list[Origin] = []
     for node in roots:
-        if node in places:
-            outputs.append(("output", places[node]))
+        if node in numbers:
+            outputs.append(("output", numbers[node]))
         else:
             if 0 in node.shape and node.data is None:
                 node.data = Buffer(0)
