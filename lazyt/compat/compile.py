@@ -10,11 +10,8 @@ import typing
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
-from lazyt.config import tuned_here
 from lazyt.errors import LazytError
-from lazyt.handle.pytree import Flat
-from lazyt.handle.tensor import Tensor
-from lazyt.tracing.jit import Captured, jit
+from lazyt.tracing.jit import Tuned, jit
 from lazyt.tracing.jit import wrap_function as wrap
 
 # What programs use of ``torch.jit`` besides calling it: attributes of ``lazyt.jit``.
@@ -156,23 +153,6 @@ def check(backend: Any, mode: Any, options: Any, dynamic: Any) -> None:
             )
     if not (dynamic is None or isinstance(dynamic, bool)):
         raise TypeError(f"dynamic has to be True, False or None, not {dynamic!r}")
-
-
-class Tuned(Captured):
-    """A captured function whose plans are tuned when they first run."""
-
-    def _call(self, args: Any, kwargs: Any) -> Any:
-        token = tuned_here.set(True)
-        try:
-            result = super()._call(args, kwargs)
-            leaves: list[Any] = []
-            leaves.extend(Flat(result).leaves)
-            for leaf in leaves:
-                if isinstance(leaf, Tensor):
-                    leaf.realize()  # later its plan would not be tuned
-        finally:
-            tuned_here.reset(token)
-        return result
 
 
 def compile(

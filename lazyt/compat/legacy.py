@@ -145,6 +145,19 @@ class tensortype(type):
         return f"<class '{package_name()}.{cls.__name__}'>"
 
 
+class cudatype(tensortype):
+    """The class of these types: each stands for the tensors of one dtype that are on a GPU."""
+
+    def __call__(cls, *args: Any, device: Any = None) -> Tensor:
+        return super().__call__(*args, device="cuda" if device is None else device)
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Tensor) and instance.is_cuda and instance.dtype is cls.dtype
+
+    def __repr__(cls) -> str:
+        return super().__repr__().replace(".", ".cuda.")
+
+
 class storagetype(type):
     """The class of the legacy storage types.
 

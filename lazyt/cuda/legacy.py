@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from lazyt.compat import legacy
-from lazyt.handle.tensor import Tensor
 
 __all__ = [
     "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor",
@@ -13,21 +10,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-class cudatype(legacy.tensortype):
-    """The class of these types: each stands for the tensors of one dtype that are on a GPU."""
-
-    def __call__(cls, *args: Any, device: Any = None) -> Tensor:
-        return super().__call__(*args, device="cuda" if device is None else device)
-
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, Tensor) and instance.is_cuda and instance.dtype is cls.dtype
-
-    def __repr__(cls) -> str:
-        return super().__repr__().replace(".", ".cuda.")
-
-
-def _type(kind: legacy.tensortype) -> cudatype:
-    made = cudatype(kind.__name__, (), {"__module__": "lazyt.cuda"})
+def _type(kind: legacy.tensortype) -> legacy.cudatype:
+    made = legacy.cudatype(kind.__name__, (), {"__module__": "lazyt.cuda"})
     made.dtype = kind.dtype
     made.__doc__ = f"Tensors of {kind.dtype.name} on a GPU."
     return made

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from lazyt.config import config
+from lazyt.config import config, tuned_here
 from lazyt.errors import LazytError, warn
 from lazyt.handle.dispatch import one_memory
 from lazyt.handle.hooks import Diary, hook
@@ -500,6 +500,21 @@ def _returns_others(left: Flat, parts: Sequence[Any], guards: Guards) -> str | N
 
 def _is_ours(table: dict[str, Any]) -> bool:
     return str(table.get("__name__")).partition(".")[0] == "lazyt"
+
+
+class Tuned(Captured):
+    """A captured function whose plans are tuned when they first run."""
+
+    def _call(self, args: Any, kwargs: Any) -> Any:
+        token = tuned_here.set(True)
+        try:
+            result = super()._call(args, kwargs)
+            for leaf in Flat(result).leaves:
+                if isinstance(leaf, Tensor):
+                    leaf.realize()  # later its plan would not be tuned
+        finally:
+            tuned_here.reset(token)
+        return result
 
 
 class CapturedModule:
