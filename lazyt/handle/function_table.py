@@ -12,15 +12,13 @@ on GPUs, and how wrong calls are explained all come from these entries.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
 Cast = Literal["", "low", "full", "full_by_default", "widest", "unsafe"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(NamedTuple):
     """What is known of one function.
 
     Attributes:
@@ -78,7 +76,7 @@ def function(**facts: Any) -> Callable[[F], F]:
 
 def declare(name: str, function: F, **facts: Any) -> F:
     """Declares a function under a name, with the ``facts`` of its Entry; returns the function."""
-    entry = Entry(name=name, function=function, **facts)
+    entry = Entry(name, function, **facts)
     entries.append(entry)
     _by_function.setdefault(function, entry)
     for listener in listeners:
