@@ -15,7 +15,7 @@ from lazyt import ops
 from lazyt.autograd.node_hooks import after, before, gradient_tensor, run_hooks
 from lazyt.errors import GradientError
 from lazyt.handle import pending
-from lazyt.handle.device import kept_at
+from lazyt.handle.device import placed_as
 from lazyt.handle.dispatch import assign, lay_out, type_title, wrap
 from lazyt.handle.grad_mode import mode, set_grad_enabled
 from lazyt.handle.hooks import capturing
@@ -117,7 +117,7 @@ def check_tape(order: Sequence[GradFn]) -> None:
 
 def check_function(fn: GradFn) -> None:
     """``check_tape`` for one function that is about to run: for what itself has freed."""
-    if fn.dead and (fn.keeps() or not any(p.dead for p in fn.parents if p is not None)):
+    if fn.dead and (fn.needs_saved() or not any(p.dead for p in fn.parents if p is not None)):
         raise GradientError(FREED)
     check_saved(fn)
 
@@ -239,7 +239,7 @@ class Backward:
         for node, grad in zip(self.wanted, grads):
             if grad is not None:
                 grad = grad if self.create_graph else raw(grad)
-                grad = kept_at(node, grad) if use.any else grad
+                grad = placed_as(node, grad) if use.any else grad
                 known = self.received.get(node)
                 self.received[node] = grad if known is None else ops.apply("add", known, grad)
 

@@ -167,7 +167,7 @@ class FunctionBackward(GradFn):
             raise GradientError(FREED)
         return self.ctx.saved_tensors
 
-    def keeps(self) -> bool:
+    def needs_saved(self) -> bool:
         """Whoever asks for what was saved is told that it was freed; nobody has to ask."""
         return False
 

@@ -16,7 +16,7 @@ from lazyt.config import config
 from lazyt.functional.operands import constant_of
 from lazyt.handle import pending
 from lazyt.handle.autocast import mode as cast_mode
-from lazyt.handle.device import waiting
+from lazyt.handle.device import pending_storages
 from lazyt.handle.dispatch import over_budget
 from lazyt.handle.grad_mode import blocks
 from lazyt.handle.hooks import hook
@@ -90,7 +90,7 @@ def quick(slow: Operator, reflected: bool = False) -> Operator:
         if known[2] < PLACED:
             if cast_mode.dtype is not None:
                 return slow(self, other)
-            waiting.add(storage)
+            pending_storages.add(storage)
         storage.node = node = make_pair(head, known, x, y, _frame(1))
         storage.share = storage.fn = None
         storage.version = 0
@@ -135,7 +135,7 @@ def quick_unary(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
         storage.share = storage.fn = None
         storage.version = 0
         if node.form < PLACED:
-            waiting.add(storage)
+            pending_storages.add(storage)
         tensor = _new_tensor(Tensor)
         tensor._storage = storage
         tensor._view = None

@@ -257,10 +257,10 @@ def number_of(found: CudaDevice) -> int:
 def launch_pending(found: CudaDevice) -> None:
     """Begin all work that the program has written down for a device."""
     nodes = []
-    for storage in list(waiting):
+    for storage in list(pending_storages):
         node = storage.node
         if place_of(node.form) == found.place:
-            waiting.discard(storage)
+            pending_storages.discard(storage)
             if node.data is None:
                 nodes.append(storage.current())
     if nodes:
@@ -276,7 +276,7 @@ def launch_pending(found: CudaDevice) -> None:
 
 
 #: Storages whose values were pending on a device when they were written.
-waiting: weakref.WeakSet[Storage] = weakref.WeakSet()
+pending_storages: weakref.WeakSet[Storage] = weakref.WeakSet()
 #: Functions that take whole numbers from the CPU wherever their tensor is.
 _INDEXING = frozenset({"Index", "IndexPut", "IndexPutImpl"})
 
@@ -325,7 +325,7 @@ def settled(node: Node, parents: Iterable[Any], name: str | None = None) -> Node
     return ops.put(node, place) if place else node
 
 
-def kept_at(old: Node, value: Node) -> Node:
+def placed_as(old: Node, value: Node) -> Node:
     """What is written over ``old``, on the same device."""
     place = place_of(old.form)
     found = place_of(value.form)

@@ -1,4 +1,4 @@
-"""How functions take tensors apart, make new ones, write into old ones, and become methods."""
+"""How functions read tensors, make new ones, write into old ones, and become methods."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lazyt import ops
 from lazyt.config import config
 from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
 from lazyt.handle import pending, tape
-from lazyt.handle.device import settled, waiting
+from lazyt.handle.device import pending_storages, settled
 from lazyt.handle.grad_mode import blocks, first_version, mode
 from lazyt.handle.hooks import hook
 from lazyt.handle.layout import (
@@ -111,7 +111,7 @@ def wrap(node: Node, *parents: Any, name: str | None = None) -> Tensor:
     if use.any:
         node = settled(node, parents, name)
         if node.form < PLACED:
-            waiting.add(storage)
+            pending_storages.add(storage)
     storage.share = None
     storage.version = first_version() if blocks.open else 0
     storage.fn = None
@@ -577,9 +577,9 @@ def write_result(target: Tensor, result: Tensor) -> Tensor:
     if fn is not None and fn.saved:
         _keep_original(fn, target._storage)
     if value is not node.dtype:
-        kept = "i" if node.dtype.kind == "u" else node.dtype.kind
+        wanted_kind = "i" if node.dtype.kind == "u" else node.dtype.kind
         came = "i" if value.kind == "u" else value.kind
-        if _ORDER.index(came) > _ORDER.index(kept):
+        if _ORDER.index(came) > _ORDER.index(wanted_kind):
             raise DTypeError(
                 f"result type {type_title(value)} can't be cast to the desired output type "
                 f"{type_title(node.dtype)}"

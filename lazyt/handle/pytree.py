@@ -1,9 +1,9 @@
 """Nested values: their leaves, their shapes, and what holds them.
 
 Two users ask differently. Programs and transforms flatten *trees*, as PyTorch defines them:
-``flatten``, ``TreeSpec``, ``register``. Captured functions take their arguments and results apart
+``flatten``, ``TreeSpec``, ``register``. Captured functions flatten their arguments and results
 as far as a replay has to know and to rebuild them: ``Flat``. Tuples, lists, dicts and deques, also
-of the program's own classes, are taken apart always; dataclasses and registered classes where they
+of the program's own classes, are always flattened; dataclasses and registered classes where they
 are results; and objects, functions with closures, methods and partials among the arguments once
 another one of their kind was given in the same place (``Opening``), so that fresh ones are told
 apart by what is in them.
@@ -83,7 +83,7 @@ class Identity:
 # Trees as programs see them (``utils._pytree``, ``vmap``, ``grad``): None is a leaf, and so is what
 # is of a subclass of a container.
 
-#: What takes a value of a class apart, into its parts and a context, and its inverse.
+#: What gives the parts of a value of a class, and a context; and its inverse.
 Taker = Callable[[Any], tuple[Iterable[Any], Any]]
 Maker = Callable[[list[Any], Any], Any]
 _containers: dict[type, tuple[Taker, Maker]] = {
@@ -270,9 +270,9 @@ def spread(value: Any, spec: TreeSpec) -> list[Any] | None:
 
 
 # Values as captured functions see them. Shapes are parts of keys, and what a replay returns must be
-# what the function would have returned: subclasses of containers are taken apart with their
+# what the function would have returned: subclasses of containers are flattened with their
 # attributes, one list that stands twice is one list again, keys that are equal but of other types
-# are told apart. Code of the program's that takes its classes apart (``register``) is not run: it
+# are told apart. Code of the program's that flattens its classes (``register``) is not run: it
 # need not give everything that an object holds.
 
 
@@ -303,7 +303,7 @@ class Structure(NamedTuple):
 
 
 class Flat:
-    """A value taken apart.
+    """A flattened value.
 
     Attributes:
         shape: what it is apart from its leaves; hashable, if keys of its dicts are.
@@ -380,7 +380,7 @@ def roots(shape: Shape) -> Iterator[Any]:
 
 
 class OpenFunction(NamedTuple):
-    """A function whose closure is taken apart: its code, and its globals."""
+    """A function whose closure is flattened: its code, and its globals."""
 
     code: types.CodeType
     table: dict[str, Any]
@@ -467,14 +467,14 @@ def put_item(table: dict[Any, Any], key: Any, value: Any) -> None:
     (OrderedDict if isinstance(table, OrderedDict) else dict).__setitem__(table, key, value)
 
 
-# ---------------------------------------------------------------------- taking apart
+# ---------------------------------------------------------------------- flattening
 
 
 def parts_of(value: Any, opening: Opening | None) -> tuple[Structure, list[Any]] | None:
     """How a value holds its parts, and these; None for a leaf.
 
     Args:
-        opening: what is taken apart of arguments; None for a result.
+        opening: which objects among arguments are flattened; None for a result.
     """
     keys: tuple[Any, ...] = ()
     fixed: tuple[Any, ...] = ()
@@ -573,7 +573,7 @@ class Opening:
         self._last: dict[Any, list[Any]] = {}
 
     def flatten(self, value: Any) -> Flat:
-        """A call's ``(args, kwargs)`` taken apart. Kinds of objects are opened on the way."""
+        """A call's ``(args, kwargs)`` flattened. Kinds of objects are opened on the way."""
         while True:
             flat = Flat(value, self)
             if len(flat.leaves) > _MOST and self.close(flat.shape):
@@ -659,7 +659,7 @@ def _function_parts(value: types.FunctionType) -> tuple[Structure, list[Any]] | 
 
 
 def _opened_as(shape: Structure) -> Hashable:
-    """What was opened so that this is taken apart."""
+    """What was opened so that this is flattened."""
     if shape.sort == "method":
         return types.MethodType
     return functools.partial if shape.sort == "partial" else shape.kind

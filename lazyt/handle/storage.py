@@ -2,7 +2,7 @@
 
 A Storage holds the graph value of its whole memory. A write makes a new value; nothing that was
 computed from the old one changes. ``detach()`` gives a second Storage over the same memory, with
-its own gradient history: the two are kept equal through a Memory. When NumPy sees the memory too,
+its own gradient history: a Memory makes the two equal. When NumPy sees the memory too,
 the Memory is exposed: writes take effect in it at once, and every read takes the values it has at
 that moment, because NumPy may change them at any time.
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from lazyt import ops
 from lazyt.errors import GradientError, LazytError
 from lazyt.handle import pending
-from lazyt.handle.device import kept_at, waiting
+from lazyt.handle.device import pending_storages, placed_as
 from lazyt.handle.grad_mode import INFERENCE, blocks, first_version, mode
 from lazyt.handle.hooks import hook
 from lazyt.handle.tape import AccumulateGrad, Bridge, GradFn, boundaries, boundary, record_view
@@ -226,9 +226,9 @@ class Storage:
         if self.version < 0 and not mode.inference:
             raise GradientError(_INFERENCE)
         if use.any:
-            value = kept_at(self.node, value)
+            value = placed_as(self.node, value)
             if value.form < PLACED:
-                waiting.add(self)
+                pending_storages.add(self)
         if hook.watcher is not None:
             hook.watcher.wrote(self, value)
         elif hook.diaries:
@@ -280,11 +280,11 @@ class Storage:
 
     def _leave(self, share: Share) -> None:
         """Have the memory to itself again, when nobody else shares it any more."""
-        kept = share.memory.exposure is not None or share.memory.between_processes
+        shared = share.memory.exposure is not None or share.memory.between_processes
         if share.stale:
             share.stale = [item for item in share.stale if item() is not None]
-            kept = kept or bool(share.stale)
-        if not kept and share.region is None and not share.partial and self.version >= 0:
+            shared = shared or bool(share.stale)
+        if not shared and share.region is None and not share.partial and self.version >= 0:
             self.version = share.versions.count
             self.share = None
 

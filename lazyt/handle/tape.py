@@ -419,17 +419,17 @@ class GradFn:
         name = type(self).__name__
         return name if "Backward" in name else f"torch::autograd::{name}"
 
-    def keeps(self) -> bool:
+    def needs_saved(self) -> bool:
         """Whether backward needs something that was saved."""
         return bool(self.rule) and (self.rule != "o" or bool(self.saved))
 
     def release(self) -> bool:
         """Let go of what was saved; returns whether backward needs it."""
-        kept = self.keeps()
+        needed = self.needs_saved()
         self.saved = ()
         if self._extra is not None:
             self._extra.packed = None
-        return kept
+        return needed
 
     def advance(self, cotangents: list[Node | None]) -> list[tuple[Node, Node]]:
         """Continue below a boundary: pairs of node and cotangent."""
@@ -639,7 +639,7 @@ def remember(result: Any, *others: Any) -> None:
     """Note that the gradient of ``result`` also needs the tensors ``others`` unchanged."""
     fn = result._fn
     if fn is not None and not isinstance(fn, AccumulateGrad):
-        more = keep([o._storage for o in others])
+        more = saved_versions([o._storage for o in others])
         fn.saved = (*fn.saved, *more)
 
 
@@ -660,27 +660,27 @@ def _saved(
     rule: str, fns: list[GradFn | None], storages: list[Storage], result: Storage | None
 ) -> Saved:
     if rule == "r":
-        return () if result is None else keep([result])
+        return () if result is None else saved_versions([result])
     if rule == "p" and len(fns) == 2:
-        kept = [storages[i] for i in (0, 1) if fns[1 - i] is not None]
+        saved = [storages[i] for i in (0, 1) if fns[1 - i] is not None]
     else:
-        kept = [storages[i] for letter in rule for i in _kept_inputs(letter, fns, storages)]
+        saved = [storages[i] for letter in rule for i in _saved_inputs(letter, fns, storages)]
         if "r" in rule and result is not None:
-            kept.append(result)
-    return keep(kept)
+            saved.append(result)
+    return saved_versions(saved)
 
 
-def keep(storages: Iterable[Storage]) -> Saved:
+def saved_versions(storages: Iterable[Storage]) -> Saved:
     """Storages with their versions. Raises GradientError for those of inference tensors."""
-    kept = []
+    saved = []
     for storage in storages:
         if storage.version < 0 and not mode.inference:
             raise GradientError(_INFERENCE)
-        kept.append((storage, storage.version_now()))
-    return tuple(kept)
+        saved.append((storage, storage.version_now()))
+    return tuple(saved)
 
 
-def _kept_inputs(
+def _saved_inputs(
     letter: str, fns: list[GradFn | None], storages: list[Storage]
 ) -> Iterable[int]:  # fmt: skip
     """Which inputs one letter of a rule keeps; the letters are explained in ``grad_rules``."""
@@ -690,7 +690,7 @@ def _kept_inputs(
     if letter in "sl":
         return range(min(count, 1)) if letter == "s" else range(2, count)
     if letter in "PD":
-        return [i + 1 for i in _kept_inputs(letter.lower(), fns[1:], storages[1:])]
+        return [i + 1 for i in _saved_inputs(letter.lower(), fns[1:], storages[1:])]
     if letter in "oOK" and (count < 2 or fns[1] is None):
         return ()
     if letter in "oO":
@@ -701,6 +701,6 @@ def _kept_inputs(
         return [i for i in range(count) if fns[i] is not None]
     if letter in "pd":
         required = sum(fn is not None for fn in fns)
-        kept = [i for i in range(count) if required > (fns[i] is not None)]
-        return kept if letter == "p" or count < 2 or 1 in kept else [*kept, 1]
+        saved = [i for i in range(count) if required > (fns[i] is not None)]
+        return saved if letter == "p" or count < 2 or 1 in saved else [*saved, 1]
     return ()

@@ -113,8 +113,8 @@ def slice_view(
         return part.of(input)
     strides = input.strides
     offset = input._offset + sum(a * s for a, s in zip(starts, strides))
-    apart = tuple(s * k for s, k in zip(strides, steps))
-    made = view_of(input, (Slice(starts, sizes, steps),), sizes, apart, offset, name)
+    wider = tuple(s * k for s, k in zip(strides, steps))
+    made = view_of(input, (Slice(starts, sizes, steps),), sizes, wider, offset, name)
     return note_part(key, input, made)
 
 
@@ -248,13 +248,13 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
         raise ShapeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
     length = max(min(shape[a], shape[b] - offset) if offset >= 0
                  else min(shape[a] + offset, shape[b]), 0)  # fmt: skip
-    kept = [i for i in range(rank) if i not in (a, b)]
+    others = [i for i in range(rank) if i not in (a, b)]
 
     def arrange(steps: Shape) -> tuple[Shape, int]:
         start = offset * steps[b] if offset >= 0 else -offset * steps[a]
-        return (*[steps[i] for i in kept], steps[a] + steps[b]), start if length else 0
+        return (*[steps[i] for i in others], steps[a] + steps[b]), start if length else 0
 
-    new = (*[shape[i] for i in kept], length)
+    new = (*[shape[i] for i in others], length)
     inner, first = arrange(contiguous_strides(shape))
     outer, shift = arrange(strides)
     window = Window(new, inner, first)

@@ -363,10 +363,10 @@ def squeeze(input: Tensor, dim: Any = None, *more: int) -> Tensor:
             if axis in chosen[:place]:
                 raise ShapeError(f"dim {axis} appears multiple times in the list of dims")
         name = "SqueezeBackward1"
-    kept = [i for i in range(rank) if shape[i] != 1 or i not in chosen]
-    new = tuple(shape[i] for i in kept)
-    moves = (Reshape(new),) if len(kept) < rank else ()
-    return view_of(input, moves, new, tuple(strides[i] for i in kept), input._offset, name)
+    remaining = [i for i in range(rank) if shape[i] != 1 or i not in chosen]
+    new = tuple(shape[i] for i in remaining)
+    moves = (Reshape(new),) if len(remaining) < rank else ()
+    return view_of(input, moves, new, tuple(strides[i] for i in remaining), input._offset, name)
 
 
 @function(method=True)

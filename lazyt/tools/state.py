@@ -101,7 +101,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "handle.device": {
         "_defaults": ("thread", "set_default_device, and devices that are entered"),
         "_known": ("atomic", "devices by place, so that is compares them"),
-        "waiting": ("atomic", "storages with values pending on devices; writers of tensors add"),
+        "pending_storages": ("atomic", "with values pending on devices; writers of tensors add"),
     },
     "handle.dispatch": {"_elementwise": ("atomic", "memo: strides of element-wise results")},
     "handle.function_table": {
