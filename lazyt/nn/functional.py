@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 from lazyt.compat.absent import explain_absence as _explain_absence
-from lazyt.errors import LazytError, ShapeError, warn
+from lazyt.errors import LazytError, ShapeError
+from lazyt.errors import warn as _warn
 from lazyt.functional import namespace as lazyt
 from lazyt.functional.calls import explain_calls as _explain_calls
 from lazyt.functional.elementwise.activations import (
@@ -149,8 +150,8 @@ from lazyt.functional.nn.pooling import (
     max_unpool2d,
     max_unpool3d,
 )
-from lazyt.functional.shapes.joining import cat
-from lazyt.handle.function_table import function
+from lazyt.functional.shapes.joining import cat as _cat
+from lazyt.handle.function_table import function as _function
 from lazyt.handle.tensor import Tensor
 
 __all__ = [
@@ -345,7 +346,7 @@ def _with_biases(
         if given is not None:
             raise AttentionError(f"bias cannot be added to static {name}.")
     batch = k.shape[1]
-    k, v = cat([k, bias_k.repeat(1, batch, 1)]), cat([v, bias_v.repeat(1, batch, 1)])
+    k, v = _cat([k, bias_k.repeat(1, batch, 1)]), _cat([v, bias_v.repeat(1, batch, 1)])
     return k, v, _grown(mask), _grown(padding)
 
 
@@ -362,11 +363,11 @@ def _in_heads(
     v = v if static_v is None else _static(static_v, "static_v", rows, own)
     if not add_zero:
         return q, k, v, mask, padding
-    k, v = (cat([x, x.new_zeros((rows, 1, own))], 1) for x in (k, v))
+    k, v = (_cat([x, x.new_zeros((rows, 1, own))], 1) for x in (k, v))
     return q, k, v, _grown(mask), _grown(padding)
 
 
-@function()
+@_function()
 def multi_head_attention_forward(
     query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: int, num_heads: int,
     in_proj_weight: Tensor | None, in_proj_bias: Tensor | None, bias_k: Tensor | None,
@@ -434,7 +435,7 @@ def _check_masks(padding: Tensor | None, mask: Tensor | None, is_causal: bool) -
             "method `generate_square_subsequent_mask` to create this mask."
         )
     if padding is not None and mask is not None and padding.dtype is not mask.dtype:
-        warn(
+        _warn(
             "Support for mismatched key_padding_mask and attn_mask is deprecated. Use same type "
             "for both instead."
         )
