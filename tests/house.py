@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import functools
 import os
+import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -136,6 +137,19 @@ def _is_public(name: str) -> bool:
 
 def _place(path: Path) -> str:
     return str(path.relative_to(PACKAGE))
+
+
+def names() -> list[tuple[str, frozenset[str]]]:
+    """Every module, class and function of the package, with the words that its name is made of."""
+    found = []
+    for path in sources().values():
+        where = _place(path)
+        found.append((where, frozenset(re.findall("[a-z]+", where.removesuffix(".py")))))
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                words = re.findall("[A-Z]?[a-z]+", node.name)
+                found.append((f"{where}: {node.name}", frozenset(word.lower() for word in words)))
+    return found
 
 
 def layout() -> Layout:

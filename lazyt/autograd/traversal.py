@@ -329,9 +329,9 @@ class Traversal:
             return [self._linked_to(fn, part, gradient, (fn,), (result,))]
         inputs = operands_of(fn)
         alike = self.create_graph and len({*inputs}) < len({*zip(inputs, fn.parents)})
-        apart = _told_apart(node, inputs) if alike and not values else None
+        apart = _distinguished(node, inputs) if alike and not values else None
         if apart is not None:
-            return self._derive_apart(fn, gradient, *apart)
+            return self._derive_separately(fn, gradient, *apart)
         found, past = derived(node, inputs, gradient.node, values, now)
         for variable, part in past:
             self._go_past(fn, variable, part)
@@ -340,7 +340,7 @@ class Traversal:
             parts[0] = plain(ops.zeros_like(node), False)  # whatever the gradient is
         return parts
 
-    def _derive_apart(
+    def _derive_separately(
         self,
         fn: GradFn,
         gradient: Tensor,
@@ -568,7 +568,7 @@ def derived(
     walked = None if values else _walked(node, inputs, cotangent)
     if walked is not None:
         return walked
-    apart = _told_apart(node, inputs)
+    apart = _distinguished(node, inputs)
     if apart is not None:
         node, inputs, own = apart
         table = {c: now.get(n, own[c]) for n, c in enumerate(inputs) if c is not None}
@@ -634,7 +634,7 @@ def _variables(node: Node, ends: Iterable[Node]) -> list[Node]:
     return [n for n in order if n.op is VARIABLE and n not in stop and n.needs_grad]
 
 
-def _told_apart(
+def _distinguished(
     node: Node, inputs: Sequence[Node | None]
 ) -> tuple[Node, list[Node | None], dict[Node, Node]] | None:
     """``node`` over copies of operands that are one node though not one operand, with those copies

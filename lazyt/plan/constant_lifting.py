@@ -53,7 +53,7 @@ def structure(op: Op, params: Any) -> tuple[Any, ...]:
     return (params.steps,) if op.name == "update" else (params.dtype,)
 
 
-def rebuild_lifted(node: Node, inputs: Sequence[Node], starts: Mapping[int, Node]) -> Node:
+def rebuild_with_inputs(node: Node, inputs: Sequence[Node], starts: Mapping[int, Node]) -> Node:
     """A slice or update whose starts on some axes are values of the graph."""
     axes = sorted(starts)
     params = node.params

@@ -19,7 +19,7 @@ from lazyt.ir.graph import Head, Node, ages_left, clock, make, source_text
 from lazyt.ir.op import forget_recent
 from lazyt.plan import constant_lifting, graph_keys, guarded_plans, progress, tiers
 from lazyt.plan.build import Asked, Code, Plan, Subject, lock
-from lazyt.plan.constant_lifting import Number, numbers_of, rebuild_lifted
+from lazyt.plan.constant_lifting import Number, numbers_of, rebuild_with_inputs
 from lazyt.plan.graph_keys import Choice, Structure, number_graph, structure_of
 from lazyt.runtime.memory import Buffer
 
@@ -330,7 +330,7 @@ def _detached(asked: Asked, lifted: tuple[int, ...]) -> tuple[list[Node], list[N
         if node not in new:
             operands = tuple(new[i] for i in node.inputs)
             if node in starts:
-                made = rebuild_lifted(node, operands, starts[node])
+                made = rebuild_with_inputs(node, operands, starts[node])
             else:
                 made = make(node.op, operands, node.params)
             if node.source is not None:

@@ -138,7 +138,7 @@ class Archive:
         with self._watched("is damaged, or was not written to its end"):
             found = zipfile.ZipFile(self._file)
             names = found.namelist()
-            self._require_apart(found)
+            self._require_disjoint(found)
         roots = [n[: -len("data.pkl")] for n in names if n.endswith("/data.pkl")]
         if not roots:
             raise CheckpointError(f"{self.title} is a zip archive, but none that save() writes")
@@ -150,7 +150,7 @@ class Archive:
         self._root = roots[0]
         return found
 
-    def _require_apart(self, found: zipfile.ZipFile) -> None:
+    def _require_disjoint(self, found: zipfile.ZipFile) -> None:
         """Entries lie side by side: those that share bytes could be more than the file by far."""
         end = self._file.seek(0, os.SEEK_END)
         total = sum(entry.compress_size for entry in found.infolist())

@@ -161,7 +161,7 @@ class Emitter(Walker):
         if self.keep and self.inner is not None:
             for stage in range(1, self.stage):
                 value = self._loop.get(stage, {}).get(pair)
-                if isinstance(value, Var) and self._worth_keeping(value):
+                if isinstance(value, Var) and self._worth_materializing(value):
                     return self._keep_value(pair, value, stage)
         return None
 
@@ -199,7 +199,7 @@ class Emitter(Walker):
             for load in loads
         )
 
-    def _worth_keeping(self, value: Var) -> bool:
+    def _worth_materializing(self, value: Var) -> bool:
         assert self.inner is not None
         size = self.inner.extent * value.dtype.compute.itemsize
         return self._cost.get(value.name, 0.0) >= KEEP_COST and size <= KEEP_BYTES

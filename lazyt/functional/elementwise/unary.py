@@ -132,7 +132,7 @@ def floating(name: str, title: str, doc: str, build: Build | None = None, **fact
     return _declared(made, name, doc, {"inplace": "function", **facts})
 
 
-def _keeping(
+def _same_dtype(
     name: str, title: str, doc: str, whole: bool, booleans: bool = False, **facts: Any
 ) -> Unary:
     """A function that keeps the dtype; with ``whole``, integers are copied as they are."""
@@ -249,11 +249,11 @@ sigmoid = floating("sigmoid", "Sigmoid", "1 / (1 + exp(-x)).")
 sinc = floating("sinc", "Sinc", "sin(pi x) / (pi x), 1 at 0.", _sinc)
 deg2rad = floating("deg2rad", "Deg2Rad", "Degrees as radians.", _scaled(math.pi / 180))
 rad2deg = floating("rad2deg", "Rad2Deg", "Radians as degrees.", _scaled(180 / math.pi))
-abs = _keeping("abs", "Abs", "The absolute value.", whole=False)
-sign = _keeping("sign", "Sign", "-1, 0 or 1.", whole=False, booleans=True, inplace="method")
-floor = _keeping("floor", "Floor", "The next whole number below.", whole=True)
-ceil = _keeping("ceil", "Ceil", "The next whole number above.", whole=True)
-trunc = _keeping("trunc", "Trunc", "The whole number towards 0.", whole=True)
+abs = _same_dtype("abs", "Abs", "The absolute value.", whole=False)
+sign = _same_dtype("sign", "Sign", "-1, 0 or 1.", whole=False, booleans=True, inplace="method")
+floor = _same_dtype("floor", "Floor", "The next whole number below.", whole=True)
+ceil = _same_dtype("ceil", "Ceil", "The next whole number above.", whole=True)
+trunc = _same_dtype("trunc", "Trunc", "The whole number towards 0.", whole=True)
 isnan = _testing("isnan", "Where the value is not a number.")
 isinf = _testing("isinf", "Where the value is infinite.")
 isfinite = _testing("isfinite", "Where the value is neither infinite nor NaN.")

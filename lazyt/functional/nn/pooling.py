@@ -735,7 +735,7 @@ def _fractional(
     order = (0, 1, *range(2, 2 + 2 * rank, 2), *range(3, 3 + 2 * rank, 2))
     node = ops.reshape(ops.permute(node, order), (batch, channels, *sizes, math.prod(kernel)))
     result, best = largest(node)
-    numbers = _winner_places(best, places, kernel, shape[-rank:])
+    numbers = _winner_indices(best, places, kernel, shape[-rank:])
     if len(shape) == rank + 1:
         result, numbers = (ops.reshape(n, n.shape[1:]) for n in (result, numbers))
     title = f"FractionalMaxPool{rank}D"
@@ -760,7 +760,7 @@ def _interval_places(sample: Node, kernel: int, count: int, extent: int) -> Node
     return ops.apply("add", start, ops.iota(kernel))
 
 
-def _winner_places(best: Node, places: list[Node], kernel: Sizes, spatial: Sizes) -> Node:
+def _winner_indices(best: Node, places: list[Node], kernel: Sizes, spatial: Sizes) -> Node:
     """Row-major positions of the winners ``best`` of all windows."""
     rank = len(kernel)
     total, tail = ops.constant(0, int64), math.prod(kernel)

@@ -72,7 +72,7 @@ _LOW = _moved(arg(0, bool_), arg(1, int64), arg(2, int64))
 _HIGH = call("where", arg(0, bool_), arg(2, int64), arg(1, int64))
 
 
-def insertion_places(sequence: Node, values: Node, test: str) -> Node:
+def insertion_points(sequence: Node, values: Node, test: str) -> Node:
     """Where each value would be inserted into an ascending sequence, int64.
 
     ``test``: ``ge`` to the left of equals and ``gt`` to their right, as torch.searchsorted, which
@@ -199,7 +199,7 @@ def searchsorted(
     sequence = _resorted(sorted_sequence, sorter)
     dtype = operand_dtype([sorted_sequence, values])
     node = values.node if isinstance(values, Tensor) else constant_of(values, dtype)
-    places = insertion_places(
+    places = insertion_points(
         ops.cast(sequence, dtype), ops.cast(node, dtype), "gt" if after else "ge"
     )
     return give(ops.cast(places, result), "searchsorted", (), out)
@@ -345,7 +345,7 @@ def histogram(
     row = ops.detach(ops.reshape(node, (node.size,)))
     edges = edges_of(row, bins, range)
     ends = [ops.reshape(ops.slice_(edges, (i,), (1,), (1,)), ()) for i in (0, count)]
-    place = insertion_places(edges, row, "gt")
+    place = insertion_points(edges, row, "gt")
     nodes = [ops.cast(n, wide) for n in (row, *ends)]
     number = constant_of(count, int64)
     inside = ops.elementwise(bin_between(wide), (place, *nodes, number))
@@ -586,7 +586,7 @@ def isin(
     )
     if tests.size and node.size:
         pool = ops.sort("values", ops.reshape(tests, (tests.size,)))
-        place = insertion_places(pool, node, "lt")
+        place = insertion_points(pool, node, "lt")
         near = ops.gather(pool, place, 0)  # clamps: past the end stands the largest
         wide = dtype.compute
         found = ops.apply("eq", ops.cast(near, wide), ops.cast(node, wide))
@@ -704,7 +704,7 @@ def histogramdd(
         ends = [ops.reshape(_ends(edges[-1], i, i + 1), ()) for i in (0, number)]
         inner = ops.elementwise(
             bin_between(input.dtype),
-            (insertion_places(edges[-1], column, "gt"), column, *ends, constant_of(number, int64)),
+            (insertion_points(edges[-1], column, "gt"), column, *ends, constant_of(number, int64)),
         )
         sizes = (constant_of(total, int64), constant_of(number, int64))
         place = mapped(_paired, (place, inner, *sizes), int64, None)

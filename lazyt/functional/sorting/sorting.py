@@ -139,7 +139,7 @@ def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return give(values, "Sort", (input,), out)
 
 
-def _best_places(rows: Node, count: int, largest: bool) -> Node:
+def _best_indices(rows: Node, count: int, largest: bool) -> Node:
     """The positions of the ``count`` first elements of each sorted row.
 
     Of long rows not everything is sorted: cut into blocks, they are in the ``count`` blocks with
@@ -217,7 +217,7 @@ def topk(
         raise DTypeError("topk does not support bool dtypes on CPU")
     rows = rows_of(node, axis)
     count = k if rank else 1
-    order = _best_places(ops.detach(rows), count, bool(largest))
+    order = _best_indices(ops.detach(rows), count, bool(largest))
     values = ops.pick_rows(rows, order) if order.size else front(rows, count)
     nodes = rows_back(values, axis, rank), rows_back(order, axis, rank)
     return give_pair(nodes, "Topk", input, out, return_types.topk)
