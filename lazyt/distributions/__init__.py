@@ -10,7 +10,6 @@ from lazyt.compat.homes import class_homes as _class_homes
 from lazyt.distributions import constraint_registry as constraint_registry
 from lazyt.distributions import constraints as constraints
 from lazyt.distributions import homes as _homes
-from lazyt.distributions import kl as _kl_pairs  # noqa: F401
 from lazyt.distributions import relaxed as _relaxed
 from lazyt.distributions import transforms as transforms
 from lazyt.distributions.carried import (

@@ -8,8 +8,6 @@ from typing import Any
 
 from lazyt import autograd, linalg, nn
 from lazyt.distributions import compounds, continuous, discrete
-from lazyt.distributions import continuous as gammas
-from lazyt.distributions import discrete as categories
 from lazyt.distributions.carried import Gumbel, HalfNormal, Pareto
 from lazyt.distributions.continuous import Beta, Exponential, Gamma, Laplace, Normal, Uniform
 from lazyt.distributions.discrete import Bernoulli, Binomial, Poisson
@@ -150,12 +148,12 @@ def _exponential_normal(p: Any, q: Any) -> Any:
     )
 
 
-@register_kl(gammas.Gamma, continuous.Normal)
+@register_kl(continuous.Gamma, continuous.Normal)
 def _gamma_normal(p: Any, q: Any) -> Any:
     return _exponential_normal(p, q)
 
 
-@register_kl(gammas.Beta, continuous.Normal)
+@register_kl(continuous.Beta, continuous.Normal)
 def _beta_normal(p: Any, q: Any) -> Any:
     return _exponential_normal(p, q)
 
@@ -180,7 +178,7 @@ def _normal_laplace(p: Any, q: Any) -> Tensor:
     return found
 
 
-@register_kl(gammas.Gamma, gammas.Gamma)
+@register_kl(continuous.Gamma, continuous.Gamma)
 def _gammas(p: Any, q: Any) -> Tensor:
     a, b = p.concentration, q.concentration
     found: Tensor = (
@@ -190,20 +188,20 @@ def _gammas(p: Any, q: Any) -> Tensor:
     return found
 
 
-@register_kl(gammas.Gamma, continuous.Exponential)
+@register_kl(continuous.Gamma, continuous.Exponential)
 def _gamma_exponential(p: Any, q: Any) -> Tensor:
     found: Tensor = -p.entropy() - q.rate.log() + q.rate * p.mean
     return found
 
 
-@register_kl(continuous.Exponential, gammas.Gamma)
+@register_kl(continuous.Exponential, continuous.Gamma)
 def _exponential_gamma(p: Any, q: Any) -> Tensor:
     a, ratio = q.concentration, q.rate / p.rate
     found: Tensor = -a * ratio.log() + ratio + lazyt.lgamma(a) + a * _EULER - (1 + _EULER)
     return found
 
 
-@register_kl(gammas.Dirichlet, gammas.Dirichlet)
+@register_kl(continuous.Dirichlet, continuous.Dirichlet)
 def _dirichlets(p: Any, q: Any) -> Tensor:
     a, b = p.concentration, q.concentration
     total = a.sum(-1)
@@ -214,10 +212,10 @@ def _dirichlets(p: Any, q: Any) -> Tensor:
     return found
 
 
-@register_kl(gammas.Beta, gammas.Beta)
+@register_kl(continuous.Beta, continuous.Beta)
 def _betas(p: Any, q: Any) -> Any:
     pairs = (lazyt.stack([d.concentration1, d.concentration0], -1) for d in (p, q))
-    return _dirichlets(*(gammas.Dirichlet(pair, validate_args=False) for pair in pairs))
+    return _dirichlets(*(continuous.Dirichlet(pair, validate_args=False) for pair in pairs))
 
 
 @register_kl(discrete.Bernoulli, discrete.Bernoulli)
@@ -257,14 +255,14 @@ def _poissons(p: Any, q: Any) -> Tensor:
     return found
 
 
-@register_kl(categories.Categorical, categories.Categorical)
+@register_kl(discrete.Categorical, discrete.Categorical)
 def _categoricals(p: Any, q: Any) -> Any:
     terms = p.probs * (p.logits - q.logits)
     terms = lazyt.where(q.probs == 0, math.inf, terms)
     return lazyt.where(p.probs == 0, 0.0, terms).sum(-1)
 
 
-@register_kl(categories.OneHotCategorical, categories.OneHotCategorical)
+@register_kl(discrete.OneHotCategorical, discrete.OneHotCategorical)
 def _one_hots(p: Any, q: Any) -> Any:
     return _categoricals(p._categorical, q._categorical)
 

@@ -138,13 +138,12 @@ def explain_plan(plan: Plan) -> Explanation:
 
 def clear() -> None:
     """Forgets all plans of this process (not those on disk)."""
-    from lazyt.plan import dynamic_shapes
-    from lazyt.plan import explain as differences
+    from lazyt.plan import dynamic_shapes, explain
 
     graph_keys.known.clear()
     guarded_plans.clear()
     forget_recent()
-    differences.clear()
+    explain.clear()
     dynamic_shapes.clear()
 
 

@@ -30,9 +30,7 @@ from lazyt.config import config
 from lazyt.errors import CompileError, LazytError, NoCompilerError, warn
 from lazyt.ir.definitions import definitions_outside
 from lazyt.ir.graph import source_text, topological
-from lazyt.plan import build, constant_lifting, dynamic_shapes, progress
-from lazyt.plan import generic as generic_library
-from lazyt.plan import generic as generic_plans
+from lazyt.plan import build, constant_lifting, dynamic_shapes, generic, progress
 from lazyt.plan.build import Code, Plan, lock
 from lazyt.runtime import cache, events
 from lazyt.runtime.cpu import execute
@@ -207,7 +205,7 @@ def trial_of(structure: Structure, order: Sequence[Node], asked: Asked) -> Trial
     constants = tuple([number.value for number in asked.numbers])
     given = order, asked.leaves, asked.roots, dict(asked.donated), constants, where
     with _shown(where):
-        made = generic_plans.instructions_of(*given)
+        made = generic.instructions_of(*given)
     _have_all_compiled(made is not None)
     return Trial(made, least)
 
@@ -292,7 +290,7 @@ def _generic(subject: Subject, where: str) -> Generic | None:
     """What runs a graph in tier 0, and its last input; None for a graph that has something that
     generic kernels lack."""
     with _shown(where):
-        made = generic_plans.generic_of(subject, where)
+        made = generic.generic_of(subject, where)
     _have_all_compiled(made is not None)
     return made
 
@@ -307,7 +305,7 @@ def _shown(where: str) -> Iterator[None]:
 
 def _have_all_compiled(are_used: bool) -> None:
     """Has all generic kernels compiled in the background where some of them are used."""
-    if are_used and config.tier == "auto" and not generic_library.is_whole():
+    if are_used and config.tier == "auto" and not generic.is_whole():
         _queue.warm()
 
 
@@ -522,7 +520,7 @@ class _Queue:
             if not self._is_filling:
                 reply = {"done": False}
             else:
-                reply, _ = self.server.ask({"kernels": generic_library.quick(), **_surroundings()})
+                reply, _ = self.server.ask({"kernels": generic.quick(), **_surroundings()})
         except ServerError as error:
             if not self._is_ending:
                 events.record("compile", f"no library of all kernels for any shape: {error}")
@@ -533,7 +531,7 @@ class _Queue:
             events.record("compile", f"no library of all kernels for any shape: {reply['error']}")
             return
         self._is_warm = reply["done"]
-        generic_library.upgrade()
+        generic.upgrade()
 
     def _serve(self, request: Request) -> None:
         if request.plan is None or self._is_ending:

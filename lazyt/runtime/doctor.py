@@ -20,7 +20,6 @@ from lazyt.runtime import cache, devices, events
 from lazyt.runtime.cpu import compile, execute
 from lazyt.runtime.cpu.openmp import team
 from lazyt.runtime.cuda import nvrtc
-from lazyt.runtime.cuda import nvrtc as sass
 from lazyt.runtime.memory import Buffer
 
 _SELF_TEST = """void lz_self_test(char *b0, int threads) {
@@ -192,11 +191,11 @@ def _examine_cuda() -> list[Finding]:
         ),
     ]
     found.append(_examine_emulator())
-    if sass.tool() is None:
+    if nvrtc.tool() is None:
         advice = "put nvdisasm of the CUDA toolkit on the PATH to see machine code (LAZYT_DUMP)"
         found.append(Finding("sass", "warn", "no nvdisasm and no cuobjdump", advice))
     else:
-        found.append(Finding("sass", "ok", str(sass.tool())))
+        found.append(Finding("sass", "ok", str(nvrtc.tool())))
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:

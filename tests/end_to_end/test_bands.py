@@ -20,7 +20,6 @@ from lazyt.ir.group import Group
 from lazyt.ir.kernel import ContractPhase
 from lazyt.ir.parser import parse_kernels
 from lazyt.passes import bands
-from lazyt.passes import bands as band_stages
 from lazyt.plan import dynamic_shapes, planning
 from lazyt.runtime.memory import pool
 from tests.end_to_end.band_cases import bits_of, check_band, drawn, groups_of, small_cache  # noqa: F401
@@ -275,7 +274,7 @@ def test_scores_are_never_whole() -> None:
 def test_random_chains_have_the_same_bits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever can be a band is one, however small."""
     for name in ("LEAST_ROWS", "LEAST_COLUMNS", "LEAST_INNER"):
-        monkeypatch.setattr(band_stages, name, 1)
+        monkeypatch.setattr(bands, name, 1)
     monkeypatch.setattr(bands._Search, "_too_dear", lambda self, band: "")
     draw = random.Random(seed)
     points, rows = draw.randint(1, 3), draw.randint(12, 19)

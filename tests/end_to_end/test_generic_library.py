@@ -23,7 +23,6 @@ from lazyt.config import config
 from lazyt.ir.graph import Node, topological
 from lazyt.ir.program import Program
 from lazyt.plan import generic, planning, tiers
-from lazyt.plan import generic as generic_plans
 from lazyt.runtime import cache
 from lazyt.runtime.cpu import compile
 from lazyt.runtime.cpu.execute import Executable
@@ -82,9 +81,7 @@ def computed(own: generic._Library, roots: list[Node]) -> list[bytes]:
     program: Program = generic_program(made, leaves, roots)
     run = Executable(program, own.entry(made.functions, "for a test", ""))
     outputs = [Buffer(slot.nbytes) for slot in program.slots if slot.kind == "output"]
-    run.run(
-        [*(leaf.data for leaf in leaves), generic_plans.buffer_of(array("q", made.words))], outputs
-    )
+    run.run([*(leaf.data for leaf in leaves), generic.buffer_of(array("q", made.words))], outputs)
     return [outputs[n].as_numpy(root.dtype, root.shape).tobytes()
             for n, root in zip(program.results, roots, strict=True)]  # fmt: skip
 

@@ -23,13 +23,7 @@ from lazyt.functional.nn import (
     normalization,
     pooling,
 )
-from lazyt.functional.nn import (
-    class_losses as alignment,
-)
 from lazyt.functional.nn import convolution as convolutions
-from lazyt.functional.nn import (
-    losses as likelihoods,
-)
 from lazyt.functional.operands import require_tensor
 from lazyt.functional.random.random import drop_mask
 from lazyt.functional.results import give
@@ -300,7 +294,7 @@ def poisson_nll_loss(
 ) -> Tensor:
     """``nn.functional.poisson_nll_loss`` with all arguments given. Raises ShapeError."""
     name = _name_of(reduction)
-    return likelihoods.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=name)
+    return losses.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=name)
 
 
 @function()
@@ -310,7 +304,7 @@ def ctc_loss(
 ) -> Tensor:  # fmt: skip
     """``nn.functional.ctc_loss``. Raises ShapeError, DTypeError, LazytError."""
     options = (blank, _name_of(reduction), zero_infinity)
-    return alignment.ctc_loss(log_probs, targets, input_lengths, target_lengths, *options)
+    return class_losses.ctc_loss(log_probs, targets, input_lengths, target_lengths, *options)
 
 
 # Functions that PyTorch's own layers call, which return statistics and masks beside the result.
