@@ -42,6 +42,7 @@ if _TYPE_CHECKING:
     from lazyt import random as random
     from lazyt import signal as signal
     from lazyt import special as special
+    from lazyt import storage as storage
     from lazyt import testing as testing
     from lazyt import types as types
     from lazyt import utils as utils
@@ -77,6 +78,7 @@ _PACKAGES = frozenset(
         "random",
         "signal",
         "special",
+        "storage",
         "testing",
         "types",
         "utils",
