@@ -127,7 +127,21 @@ def outputs() -> dict[Path, str]:
     }
 
 
+def write_changed(files: dict[Path, str]) -> list[Path]:
+    """Writes the files that do not hold their text yet; returns those."""
+    changed = [
+        path
+        for path, text in files.items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    ]
+    for path in changed:
+        path.write_text(files[path], encoding="utf-8")
+    return changed
+
+
 if __name__ == "__main__":
-    for path, text in outputs().items():
-        path.write_text(text, encoding="utf-8")
+    changed = write_changed(outputs())
+    for path in changed:
         print(f"written: {path.relative_to(ROOT)}")
+    if not changed:
+        print("all generated files are up to date")

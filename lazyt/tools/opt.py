@@ -1,7 +1,8 @@
 """``python -m lazyt opt``: IR text in, passes, IR text out.
 
 Graph text goes through the passes of the recipe, or those named by ``--passes``, and is verified
-after each. ``--emit`` goes on to kernel IR, or to the text of the plan that computes the graph on
+after each. Of a golden file of the tests, the graph before its line ``---- PASSES`` is read.
+``--emit`` goes on to kernel IR, or to the text of the plan that computes the graph on
 this machine, in C or CUDA C. Kernel text is verified, its indices are proved in bounds, and it is
 printed again in the form asked for.
 """
@@ -92,6 +93,19 @@ def kernels_text(kernels: Sequence[Kernel], emit: str) -> str:
     return "".join(map(print_kernel, kernels))
 
 
+def graph_before(text: str) -> str:
+    """``text`` up to a line ``---- PASSES``, behind which a golden file has the graph after them.
+
+    Raises UsageError where nothing stands before that line.
+    """
+    before, mark, _ = f"\n{text}".partition("\n---- ")
+    if mark and not before.strip():
+        raise UsageError(
+            "nothing stands before the line '---- ', where the graph to read should be"
+        )
+    return before[1:] if mark else text
+
+
 def transform(text: str, names: object, emit: str, loud: bool) -> str:
     """What ``opt`` prints for ``text``. Raises ParseError, VerifyError or UsageError."""
     from lazyt.ir.parser import parse_graph, parse_kernels
@@ -131,7 +145,7 @@ def run(argv: Sequence[str]) -> int:
         for step in PASSES:
             print(f"{step.name:{width}}  {step.reason}")
         return 0
-    text = read_input(str(options["file"]))
+    text = graph_before(read_input(str(options["file"])))
     loud = bool(options["print_after_all"])
     sys.stdout.write(transform(text, options["passes"], str(options["emit"]), loud))
     return 0

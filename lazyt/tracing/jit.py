@@ -59,12 +59,12 @@ class CaptureHistory:
     """
 
     def __init__(self) -> None:
-        self._unused = self._alike = 0
+        self._unused = self._recaptured = 0
         self._met: dict[Hashable, int] = {}
 
     def replayed(self) -> None:
         """Takes note that a capture was of use."""
-        self._unused = self._alike = 0
+        self._unused = self._recaptured = 0
 
     def captured(self, known: bool) -> bool:
         """Takes note of a capture; False where captures are of no use at all.
@@ -73,8 +73,8 @@ class CaptureHistory:
             known: there were captures for this kind of arguments, so that something else differs.
         """
         self._unused += 1
-        self._alike += known
-        return self._alike < UNUSED
+        self._recaptured += known
+        return self._recaptured < UNUSED
 
     def is_rare(self, kind: Hashable, full: bool) -> bool:
         """Whether arguments of a kind without captures came too seldom to be captured, as far as
@@ -230,7 +230,18 @@ class Captured:
             return resume(stopped, lambda: self.function(*args, **kwargs))
 
     def _call(self, args: Any, kwargs: Any) -> Any:
-        """The result of a call without a fast path."""
+        """The result of a call that no fast path took. What becomes of it, in this order:
+
+        - It runs as always, where the key cannot be hashed, after too many failures, or where a
+          tensor whose memory NumPy sees has attributes.
+        - It is replayed, by the newest capture under its key whose conditions hold (``Replay.run``;
+          one that does not fit raises Missed with the reason).
+        - It runs as always, where calls like it come too seldom (``_is_rare``).
+        - It is observed (``_observe``), where no code of the function is known yet.
+        - It is tried (``_try``), where NumPy sees memory of an argument and nobody knows yet
+          whether the function may work on a copy.
+        - It is captured (``_capture``), which may end in ``_fail`` with the reason.
+        """
         with self._lock:
             flat = self._opening.flatten((args, kwargs))
             shape, leaves = flat.shape, flat.leaves

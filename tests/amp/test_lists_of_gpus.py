@@ -147,6 +147,13 @@ AS_GIVEN: dict[str, Make] = {
 }  # fmt: skip
 
 
+#: Where a function is tried, by the ``cast`` that it is declared with.
+_LIST_OF = {
+    "low": "LOW_CALLS", "full": "FULL_CALLS (ONE, if it takes one tensor)",
+    "full_by_default": "FULL_CALLS", "widest": "WIDEST_CALLS", "unsafe": "`unsafe`",
+}  # fmt: skip
+
+
 def under(dtype: Any, function: Callable[..., Any], *args: Any) -> Any:
     with lt.autocast("cuda", dtype=dtype):
         return function(*args).dtype
@@ -204,8 +211,17 @@ def test_all_that_is_listed_is_tried() -> None:
     assert native_forms.__all__  # they are declared where the module is read
     listed = {e.name.removeprefix("linalg_"): e.cast for e in function_table.entries if e.cast}
     unsafe = {name for name, cast in listed.items() if cast == "unsafe"}
-    assert unsafe == {"binary_cross_entropy"}
-    assert listed.keys() - tried - unsafe == composed
+    assert unsafe == {"binary_cross_entropy"}, "test_what_is_on_no_list tries one unsafe function"
+    missing = listed.keys() - tried - unsafe - composed
+    assert not missing, "".join(
+        f"{name} is declared with cast={listed[name]!r}: add a call to {_LIST_OF[listed[name]]}, "
+        "or its name to `composed` if it is another function under the same rule\n"
+        for name in sorted(missing)
+    )
+    gone = composed - listed.keys()
+    assert not gone, f"no longer declared with cast=, remove from `composed`: {sorted(gone)}"
+    twice = composed & tried
+    assert not twice, f"tried now, remove from `composed`: {sorted(twice)}"
 
 
 def test_a_step_with_a_scaler_has_float32_gradients() -> None:

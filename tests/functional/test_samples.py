@@ -221,4 +221,9 @@ def test_every_public_function_has_a_sample() -> None:
             missing += [f"{place}.{n}" for n in public(place) if n not in sampled(place)]
     methods = sampled("Tensor") | sampled("torch")
     missing += [f"Tensor.{name}" for name in public("Tensor") if name not in methods]
-    assert not missing, f"give these a sample: {missing}"
+    assert not missing, (
+        f"give these a sample in tests/functional/samples_*.py: {missing}. Functions that PyTorch "
+        "does not have need one, too: the reference and the coverage are made of samples. Nothing "
+        "is recorded for those, so that a test of their own has to check values and gradients. "
+        "What is not called with tensors goes into WITHOUT"
+    )

@@ -54,6 +54,21 @@ def test_opt_reads_standard_input(capsys: Capture, monkeypatch: pytest.MonkeyPat
     assert "detach" not in capsys.readouterr().out
 
 
+def test_opt_reads_the_first_graph_of_a_golden_file(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "golden.ir"
+    path.write_text(f"{GRAPH}---- simplify\nnot read")
+    assert main(["opt", str(path), "--passes", "strip_markers"]) == 0
+    assert capsys.readouterr().out == STRIPPED
+    path.write_text(f"---- simplify\n{GRAPH}")
+    assert main(["opt", str(path)]) == 2
+    assert "nothing stands before the line '---- '" in capsys.readouterr().err
+    for golden in Path(__file__).parents[1].joinpath("golden", "passes").glob("*.ir"):
+        before, _, rest = golden.read_text(encoding="utf-8").partition("---- ")
+        passes, _, after = rest.partition("\n")
+        assert before and main(["opt", str(golden), "--passes", passes]) == 0
+        assert capsys.readouterr().out == after
+
+
 def test_opt_lists_passes_with_reasons(capsys: Capture) -> None:
     assert main(["opt", "--list"]) == 0
     assert re.search(r"^strip_markers +\w+", capsys.readouterr().out)
