@@ -257,13 +257,17 @@ def public_names(place: str, module: Any) -> list[str]:
     return _callables(module, list(listed))
 
 
+def top_names() -> list[str]:
+    """The functions and classes of ``lazyt`` itself that have an entry."""
+    listed = [n for n in dir(lazyt) if n[0] != "_"]
+    # In-place forms are told of as methods of the function without the underscore.
+    return [n for n in _callables(lazyt, listed) if not (n[-1] == "_" and n[:-1] in listed)]
+
+
 def top_pages() -> Iterator[tuple[str, str]]:
     """The functions of ``lazyt`` itself, by subject."""
     names: dict[str, list[str]] = {}
-    listed = [n for n in dir(lazyt) if n[0] != "_"]
-    for name in _callables(lazyt, listed):
-        if name.endswith("_") and name[:-1] in listed:
-            continue  # told of as a method of the function without the underscore
+    for name in top_names():
         names.setdefault(subject_of(name).file, []).append(name)
     for subject in SUBJECTS:
         if subject.file in names:

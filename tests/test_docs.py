@@ -104,6 +104,30 @@ def test_notebook_cells_have_values() -> None:
     assert program.run(cell.code, cell.line, cell.cell) == ("1\n", 5)
 
 
+def test_every_name_of_the_reference_has_a_subject() -> None:
+    subjects, names = from_docs("reference_subjects"), from_docs("reference_pages").top_names()
+    assert "exp" in names and subjects.subject_of("exp").file == "elementwise"
+    missing = []
+    for name in names:
+        try:
+            subjects.subject_of(name)
+        except LookupError:
+            missing.append(name)
+    assert not missing, f"add these to a subject in docs/reference_subjects.py: {missing}"
+    twice = [n for n in names if sum(subject.takes(n) for subject in subjects.SUBJECTS) > 1]
+    assert not twice, f"more than one subject in docs/reference_subjects.py lists these: {twice}"
+    bare = {name.rstrip("_") for name in names}
+    vain = [
+        word
+        for subject in subjects.SUBJECTS
+        for word in subject.words.split()
+        if not any(re.fullmatch(word, name) for name in bare)
+    ]
+    assert not vain, f"no name of lazyt fits these words of docs/reference_subjects.py: {vain}"
+    with pytest.raises(LookupError, match="nothing_of_this_name"):
+        subjects.subject_of("nothing_of_this_name")
+
+
 @pytest.mark.compiler
 def test_reference_has_every_function_once() -> None:
     reference = from_docs("reference_pages")

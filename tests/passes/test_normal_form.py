@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from lazyt.passes.split_reductions import split_reductions
 from lazyt.passes.strip_markers import strip_markers
 from lazyt.runtime.interpreter import interpret
 from tests.strategies import buffer_of
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def leaf(*shape: int) -> Node:
@@ -122,11 +125,20 @@ def test_recipe_reaches_normal_form() -> None:
 
 
 def test_every_pass_says_why_it_stands_where_it_stands() -> None:
-    assert [p.name for p in PASSES] == [
-        "strip_markers", "simplify", "split_reductions", "simplify_again", "store_pieces",
-        "transpose_shared",
-    ]  # fmt: skip
     assert all(p.reason for p in PASSES)
+    names = [p.name for p in PASSES]
+    assert len(names) == len({*names})
+    # Both pages have the list in its order: one with the reasons, one with the modules.
+    levels = (DOCS / "concepts" / "levels.md").read_text(encoding="utf-8")
+    shown = "".join(f"{p.name}: {p.reason}\n" for p in PASSES)
+    assert f"```output\n{shown}```" in levels, (
+        "run `python docs/page_examples.py docs/concepts/levels.md`, and look at the difference"
+    )
+    tour = (DOCS / "tour.md").read_text(encoding="utf-8")
+    part = tour.partition("## 5. Passes")[2].partition("\nThen the graph")[0]
+    modules = [p.run.__module__.rpartition(".")[2] for p in PASSES]
+    told = re.findall(r"^\d+\. `lazyt/passes/(\w+)\.py`", part, re.M)
+    assert told == list(dict.fromkeys(modules)), "tell of each pass in part 5 of docs/tour.md"
 
 
 @pytest.mark.compiler
