@@ -9,8 +9,9 @@ from typing import Any
 
 from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.errors import LazytError
-from lazyt.handle import device as devices
-from lazyt.handle.device import device, device_count
+from lazyt.handle import cuda_devices as devices
+from lazyt.handle.cuda_devices import device_count
+from lazyt.handle.device import device
 
 __all__ = [
     "current_accelerator", "current_device_idx", "current_device_index", "device_count",

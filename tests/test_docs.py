@@ -56,6 +56,7 @@ def with_needs(path: Path) -> object:
     return pytest.param(path, id=path.relative_to(ROOT).as_posix(), marks=marks)
 
 
+@pytest.mark.lazy  # reasons name the lines of the page, not of what records values
 @pytest.mark.parametrize("path", [*map(with_needs, PAGES)])
 def test_examples_of_a_page_run(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -188,7 +188,7 @@ def describe_machine(device: str = "") -> dict[str, Any]:
 
 
 def _describe_gpu(device: str) -> dict[str, Any]:
-    from lazyt.handle.device import wanted_device
+    from lazyt.handle.cuda_devices import wanted_device
 
     return asdict(wanted_device(device).driver.properties)
 

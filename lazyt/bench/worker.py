@@ -263,7 +263,7 @@ def measure_machine(threads: int, device: str, quick: bool) -> dict[str, object]
 
 def copy_bandwidth(device: str, quick: bool) -> float:
     """Bytes a second that a device reads and writes while it copies, by its own clock."""
-    from lazyt.handle.device import wanted_device
+    from lazyt.handle.cuda_devices import wanted_device
 
     found = wanted_device(device)
     driver, nbytes, turns = found.driver, 1 << (16 if quick else 29), 10

@@ -109,7 +109,7 @@ from lazyt.cuda.streams import (
     set_stream,
     stream,
 )
-from lazyt.handle.device import (
+from lazyt.handle.cuda_devices import (
     Properties,
     choose,
     current,
@@ -152,7 +152,7 @@ def is_available() -> bool:
 
 def is_initialized() -> bool:
     """Whether a GPU is in use."""
-    from lazyt.handle.device import used_device
+    from lazyt.handle.cuda_devices import used_device
 
     return used_device(None) is not None
 

@@ -7,7 +7,7 @@ from lazyt.amp.custom import custom_fwd as custom_fwd
 from lazyt.amp.scaling import GradScaler as _GradScaler
 from lazyt.functional import namespace as lazyt
 from lazyt.handle.autocast import autocast as _autocast
-from lazyt.handle.device import device_count
+from lazyt.handle.cuda_devices import device_count
 
 __all__ = ["GradScaler", "amp_definitely_not_available", "autocast", "custom_bwd", "custom_fwd"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from lazyt.errors import ArgumentError, ShapeError
 from lazyt.functional import namespace as lazyt
-from lazyt.handle.device import device_count
+from lazyt.handle.cuda_devices import device_count
 
 __all__ = [
     "broadcast", "broadcast_coalesced", "gather", "reduce_add", "reduce_add_coalesced", "scatter",

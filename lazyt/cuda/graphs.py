@@ -13,7 +13,7 @@ from typing import Any
 from lazyt import nn
 from lazyt.cuda.streams import Stream, StreamContext
 from lazyt.errors import DeviceError
-from lazyt.handle.device import CudaDevice, launch_pending, wanted_device
+from lazyt.handle.cuda_devices import CudaDevice, launch_pending, wanted_device
 from lazyt.handle.hooks import capturing
 from lazyt.tracing.jit import jit
 from lazyt.tracing.recorded_work import RecordedWork, WorkRecorder

@@ -9,7 +9,8 @@ from lazyt.cuda.others import absent, list_gpu_processes
 from lazyt.cuda.streams import Stream
 from lazyt.errors import ArgumentError
 from lazyt.errors import OutOfMemoryError as OutOfMemoryError
-from lazyt.handle.device import DevicePool, device_of, number_of, used_device, wanted_device
+from lazyt.handle.cuda_devices import DevicePool, number_of, used_device, wanted_device
+from lazyt.handle.device import device_of
 
 __all__ = [
     "OutOfMemoryError", "caching_allocator_alloc", "caching_allocator_delete", "empty_cache",
@@ -34,7 +35,7 @@ def _pool(device: Any) -> DevicePool | None:
 
 def empty_cache() -> None:
     """Give memory that no tensor uses back to the device, and what the driver keeps, too."""
-    from lazyt.handle.device import devices_in_use
+    from lazyt.handle.cuda_devices import devices_in_use
 
     for device in devices_in_use():
         if not device.lost:
@@ -116,7 +117,7 @@ def _nested(flat: dict[str, int]) -> dict[str, Any]:
 
 def host_memory_stats() -> dict[str, int]:
     """Counters of pinned memory, of all devices: none without a GPU."""
-    from lazyt.handle.device import devices_in_use
+    from lazyt.handle.cuda_devices import devices_in_use
 
     found: dict[str, int] = {}
     for device in devices_in_use():
@@ -133,7 +134,7 @@ def host_memory_stats_as_nested_dict() -> dict[str, Any]:
 
 def reset_peak_host_memory_stats() -> None:
     """Start measuring the highest numbers of pinned memory anew."""
-    from lazyt.handle.device import devices_in_use
+    from lazyt.handle.cuda_devices import devices_in_use
 
     for device in devices_in_use():
         device.pool.pinned.peak = device.pool.pinned.now
@@ -141,7 +142,7 @@ def reset_peak_host_memory_stats() -> None:
 
 def reset_accumulated_host_memory_stats() -> None:
     """Start counting what came and went of pinned memory anew."""
-    from lazyt.handle.device import devices_in_use
+    from lazyt.handle.cuda_devices import devices_in_use
 
     for device in devices_in_use():
         device.pool.pinned.made = device.pool.pinned.freed = 0
@@ -251,7 +252,7 @@ def _record_memory_history(enabled: Any = "all", *_: Any, **__: Any) -> None:
     """Note every allocation from now on; None ends it. Without a GPU there is nothing to note."""
     found = used_device(None)
     if found is None and enabled is not None:
-        from lazyt.handle.device import device_count
+        from lazyt.handle.cuda_devices import device_count
 
         found = wanted_device() if device_count() > 0 else None
     if found is not None:
@@ -266,7 +267,7 @@ def memory_snapshot() -> list[dict[str, Any]]:
 
 def _snapshot(device: Any = None) -> dict[str, list[Any]]:
     """All blocks, and what was noted since ``_record_memory_history``, by PyTorch's names."""
-    from lazyt.handle.device import devices_in_use
+    from lazyt.handle.cuda_devices import devices_in_use
 
     segments: list[dict[str, Any]] = []
     traces: list[Any] = []

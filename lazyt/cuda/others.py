@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from lazyt import random
 from lazyt.compat.absent import AbsentName
 from lazyt.errors import DeviceError
-from lazyt.handle.device import CudaError, device_count, wanted_device
+from lazyt.handle.cuda_devices import CudaError, device_count, wanted_device
 
 __all__ = [
     "CudaError",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lazyt.handle.device import devices_in_use
+from lazyt.handle.cuda_devices import devices_in_use
 
 __all__ = ["profile", "start", "stop"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from lazyt.functional import namespace as lazyt
-from lazyt.handle.device import device_count
+from lazyt.handle.cuda_devices import device_count
 
 __all__ = [
     "get_rng_state", "get_rng_state_all", "initial_seed", "manual_seed", "manual_seed_all", "seed",

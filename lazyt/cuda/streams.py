@@ -10,18 +10,18 @@ import itertools
 from typing import Any
 
 from lazyt.errors import DeviceError
-from lazyt.handle.device import (
+from lazyt.handle.cuda_devices import (
     EMULATED,
     CudaDevice,
     CudaError,
     choose,
     current,
-    device_of,
     launch_pending,
     number_of,
     wanted_device,
 )
 from lazyt.handle.device import device as device_type
+from lazyt.handle.device import device_of
 
 #: Streams of a device; more share them, as in PyTorch.
 _MOST = 32

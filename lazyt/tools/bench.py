@@ -88,7 +88,7 @@ def _settle(given: argparse.Namespace) -> None:
         given.peers = ",".join(peers)
     if given.device:
         from lazyt.errors import LazytError
-        from lazyt.handle.device import wanted_device
+        from lazyt.handle.cuda_devices import wanted_device
 
         try:
             wanted_device(given.device)

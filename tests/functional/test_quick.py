@@ -13,7 +13,7 @@ import lazyt as lt
 from lazyt.functional import quick
 from lazyt.functional.elementwise import unary
 from lazyt.handle import autocast
-from lazyt.handle.device import launch_pending, used_device
+from lazyt.handle.cuda_devices import launch_pending, used_device
 from lazyt.ir.graph import source_text
 
 OPERATORS: list[Callable[[Any, Any], Any]] = [

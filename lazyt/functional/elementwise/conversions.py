@@ -162,7 +162,7 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
         return self
     if self.device is not CPU:
         raise DeviceError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
-    from lazyt.handle.device import wanted_device
+    from lazyt.handle.cuda_devices import wanted_device
 
     node = self.detach().contiguous().node
     realize_now([node], "pin_memory()")
@@ -185,7 +185,7 @@ def record_stream(self: Tensor, s: Any) -> None:
 
 
 def _has_gpu(device: Any) -> builtins.bool:
-    from lazyt.handle.device import device_count
+    from lazyt.handle.cuda_devices import device_count
 
     return device is not None or device_count() > 0
 

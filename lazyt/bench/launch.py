@@ -1,0 +1,127 @@
+"""The beginning of a nursery: ``python launch.py FRAMEWORK THREADS DEVICE SOCKET``.
+
+It imports the framework and makes workers, as ``processes`` asks.
+
+Only lazyt's own processes load lazyt: for the others the package is a mere place of modules, so
+that neither its import nor its memory is part of what they need.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.machinery
+import json
+import os
+import signal
+import socket
+import sys
+import types
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+class _AsProgram(importlib.machinery.SourceFileLoader):
+    """Runs a module of ``lazyt.bench`` under a name outside of lazyt. ``lazyt.jit`` tells the
+    user's code from its own by that, and must see in a benchmark what it sees in any program."""
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        code: Any = self.get_code(self.name)
+        if not self.is_package(self.name):
+            module.__name__ = f"program.{self.name}"
+            sys.modules[module.__name__] = module  # dataclasses look their module up
+        exec(code, module.__dict__)
+
+
+class _Finder:
+    """Finds the modules of ``lazyt.bench``."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None, target: Any = None) -> Any:
+        spec = None
+        if name.startswith("lazyt.bench"):
+            spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if spec is not None and spec.origin is not None:
+            spec.loader = _AsProgram(name, spec.origin)
+        return spec
+
+
+#: What takes long to import. The others' imports read settings that differ between workers.
+IMPORTS = {
+    "torch": ("torch",),
+    "compile": ("torch", "torch._dynamo", "torch._inductor.compile_fx"),
+    "jax": ("jax",),
+    "lazyt": ("lazyt",),
+    "lazy": ("lazyt",),
+}
+
+
+def main() -> None:
+    """Prepares the process, imports the framework and waits for requests until the line ends."""
+    framework, threads, device = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    line = socket.socket(fileno=int(sys.argv[4]))
+    if hasattr(os, "sched_setaffinity"):
+        # The one limit that every framework respects.
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+    # The folder of this file is not a place to import from: its modules have everyday names.
+    sys.path[0] = str(PACKAGE.parent)
+    if framework not in ("lazyt", "lazy", "machine"):
+        package = types.ModuleType("lazyt")
+        package.__path__ = [str(PACKAGE)]
+        sys.modules["lazyt"] = package
+    sys.meta_path.insert(0, _Finder)
+    worker: Any = importlib.import_module("lazyt.bench.worker")
+    with contextlib.suppress(ImportError):  # the worker says so
+        for name in IMPORTS.get(framework, ()):
+            importlib.import_module(name)
+    children: set[int] = set()
+    while True:
+        message, files, _, _ = socket.recv_fds(line, 1 << 16, 2)
+        if not message:
+            for child in children:  # those whose end nobody asked for; they may stand still
+                os.kill(child, signal.SIGKILL)
+            return
+        request = json.loads(message)
+        if "await" in request:
+            children.discard(request["await"])
+            line.sendall(
+                str(os.waitstatus_to_exitcode(os.waitpid(request["await"], 0)[1])).encode()
+            )
+            continue
+        child = os.fork() if request["fork"] else 0
+        if child:
+            children.add(child)
+            for number in files:
+                os.close(number)
+            line.sendall(str(child).encode())
+            continue
+        if not request["fork"]:
+            line.sendall(str(os.getpid()).encode())
+        line.close()
+        _work(worker, (framework, threads, device), files, Path(request["folder"]))
+        sys.stdout.flush()
+        if request["fork"]:
+            os._exit(0)  # what frameworks do at their end may take seconds
+        return
+
+
+def _work(worker: Any, words: tuple[str, int, str], files: list[int], folder: Path) -> None:
+    """Answers requests that come through the first file; what is printed goes to the second."""
+    caches = {
+        "LAZYT_CACHE_DIR": "lazyt",
+        "TORCHINDUCTOR_CACHE_DIR": "inductor",
+        "XDG_CACHE_HOME": "cache",
+        "CACHEDB": "tinygrad.db",
+    }
+    os.environ.update({name: str(folder / place) for name, place in caches.items()})
+    for stream in (1, 2):
+        os.dup2(files[1], stream)
+    with socket.socket(fileno=files[0]) as line, line.makefile("rw", encoding="utf-8") as talk:
+        worker.main(*words, talk)
+
+
+if __name__ == "__main__":
+    main()
