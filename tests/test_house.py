@@ -128,7 +128,7 @@ EXCUSED = frozenset({
 })  # fmt: skip
 #: How many modules a folder has at most, and those that still have more.
 MOST_MODULES = 16
-FULL = frozenset({"bench", "functional/nn", "handle", "ir", "passes"})
+FULL = frozenset({"bench", "functional/nn", "handle", "ir", "passes", "plan"})
 #: From pending graphs to plans that run.
 RECIPE = frozenset({"compiler", "plan", "tuning"})
 #: Tensors, the functions on them, gradients and captures: together, what users know as ``Tensor``.

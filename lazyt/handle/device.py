@@ -213,7 +213,7 @@ def transferred(node: Node, name: str) -> Node:
     see where it comes from."""
     if node.data is None or node.needs_grad or not name or hook.watcher is not None:
         return ops.transfer(node, name)
-    from lazyt.plan.steps import moved
+    from lazyt.plan.device_plans import moved
 
     return ops.input_(node.shape, node.dtype, moved(node, name))
 

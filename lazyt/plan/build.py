@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from lazyt.codegen.plan.printed import Announce
     from lazyt.ir.kernel import Kernel
     from lazyt.ir.program import Program
+    from lazyt.plan.device_plans import Launcher
     from lazyt.plan.dynamic_shapes import Sized
-    from lazyt.plan.steps import Launcher
     from lazyt.plan.tiers import Heat, Meter, Trial
     from lazyt.runtime.cpu.execute import Executable
     from lazyt.runtime.cpu.objects import Objects

@@ -25,8 +25,8 @@ from lazyt.runtime.memory import Buffer
 
 if TYPE_CHECKING:
     from lazyt.plan.build import Subject
+    from lazyt.plan.device_plans import Launcher
     from lazyt.plan.explain import Explanation
-    from lazyt.plan.steps import Launcher
     from lazyt.plan.tiers import Trial
 
 
@@ -163,7 +163,7 @@ def _pending(nodes: Sequence[Node]) -> list[Node]:
 
 
 def _empty_at(node: Node) -> Buffer:
-    from lazyt.plan.steps import empty_at
+    from lazyt.plan.device_plans import empty_at
 
     return empty_at(place_of(node.form))
 
@@ -300,7 +300,7 @@ def _compiled(
             executable = execute.load(program, reason, where, objects)
             execute.make_room()
     if asked.place:
-        from lazyt.plan.steps import Launcher
+        from lazyt.plan.device_plans import Launcher
 
         outputs = subject.output_sizes(program)
         launcher = Launcher.load(program, asked.roots, outputs, reason, where)

@@ -183,7 +183,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "plan.guarded_plans": {"_known": (_PLANNING, "functions that launch known plans, by root")},
     "plan.progress": {"_current": ("thread", "what the thread waits for")},
     "plan.server": {"_stopped": ("atomic", "compile server: whether to leave background work")},
-    "plan.steps": {"_announced": ("atomic", "library calls that were warned of")},
+    "plan.device_plans": {"_announced": ("atomic", "library calls that were warned of")},
     "plan.tiers": {"_queue": ("plan.tiers._queue._lock", "plans that wait for a compiler")},
     "runtime.cache": {
         "_broken_folder": ("atomic", "folder that was last warned of"),

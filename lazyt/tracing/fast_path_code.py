@@ -60,7 +60,7 @@ from lazyt.tracing.symbolic_numbers import PythonNumber
 from lazyt.tracing.templates import Origin
 
 if TYPE_CHECKING:
-    from lazyt.plan.steps import Launcher
+    from lazyt.plan.device_plans import Launcher
 
 
 def refuse(what: str) -> NoReturn:

@@ -32,9 +32,9 @@ from lazyt.ir.dtypes import (
 )
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import FUNCTIONS
-from lazyt.plan import steps
+from lazyt.plan import device_plans
+from lazyt.plan.device_plans import moved
 from lazyt.plan.planning import realize
-from lazyt.plan.steps import moved
 from lazyt.runtime.cuda.memory import DeviceBuffer
 from tests.ops_contract import library_samples as library_samples
 from tests.ops_contract.op_samples import SAMPLES, Sample, gradients
@@ -122,7 +122,7 @@ def test_scalar_functions(dtype: DType) -> None:
 
 def test_library_calls_go_by_the_host() -> None:
     """They have the CPU's values, on the device, and the first of each routine says so."""
-    steps._announced.clear()
+    device_plans._announced.clear()
     warned: set[str] = set()
     samples = [s for s in SAMPLES if s.op == "library"]
     for sample in samples:
