@@ -61,7 +61,10 @@ def prefetches_of(
     """What the stages of a phase prefetch; ``second`` is the size of the second-level cache, which
     must hold what is prefetched, and does not hold everything. A kernel for ``any_size``
     prefetches points as if there were many: a few take as long. Rows of it are not prefetched, as
-    their text would depend on sizes in more ways."""
+    their text would depend on sizes in more ways.
+
+    The keys are the stages' identities: equal stages of a phase are two, and the phase, which holds
+    them, outlives what prints it."""
     if e.bands or not phase.grid or (any_size and phase.lanes != "grid"):
         return {}
     sizes = {name: math.prod(b.shape) * b.dtype.itemsize for name, b in e.buffers.items()}

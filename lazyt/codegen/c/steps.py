@@ -297,6 +297,7 @@ class CpuPhase(StreamPhase):
         self.sums = LANES
         wide = self.vector and not (self.jammed or any_size)
         if wide and any(s.axis is not None for s in phase.stages):
+            # By identity: equal stages of a phase are two, and the phase outlives its printer.
             self.transposes = {id(s): transposes_of(phase, s, expressions) for s in phase.stages}
             if any(self.transposes.values()):
                 self.tile = rows_together(phase, self.tile)
