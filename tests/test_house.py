@@ -44,6 +44,7 @@ ROOMS: dict[str, frozenset[str]] = {
     "serialization": API | {"nn"},  # files hold parameters
     "optim": frozenset({"nn", "api", "errors", "config"}),  # averages of modules
     "bench": API | {"front"},  # asks the machine, and times the user's API
+    "testing": API,  # makes graphs, and checks what each stage of the compiler makes of them
     "distributions": frozenset({"nn", "linalg", "special", "api", "errors", "config"}),
     # cuda.amp is amp on a GPU, cuda.nvtx names what the profiler shows, and graphs hold modules
     "cuda": frozenset({"amp", "nn", "profiler", "api", "errors", "config"}),

@@ -13,8 +13,8 @@ from lazyt import ops
 from lazyt.codegen.proof.c_bounds import argument_bytes, check_kernel_c, require_in_bounds
 from lazyt.codegen.proof.facts import Atom, Facts, Form, number, unknown
 from lazyt.errors import VerifyError
+from lazyt.testing.random_graphs import random_graph
 from tests.codegen.kernel_corpus import GRAPHS, Printed, leaf, print_kernels
-from tests.strategies import random_graph
 
 RANDOM_GRAPHS = 200
 BATCH = 50

@@ -21,7 +21,7 @@ from lazyt.ir.kernel import ContractPhase, Store
 from lazyt.plan import planning
 from lazyt.runtime import devices
 from lazyt.runtime.cpu import execute
-from tests.strategies import buffer_of
+from lazyt.testing.graph_maker import buffer_of
 
 #: Heads, their width, rows of each of a batch, batch, columns of the other operand.
 SHAPES = [

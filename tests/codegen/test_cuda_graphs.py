@@ -26,7 +26,8 @@ from lazyt.plan.planning import realize
 from lazyt.runtime.cuda import nvrtc
 from lazyt.runtime.cuda.emulated import Emulator
 from lazyt.runtime.interpreter import interpret, load
-from tests.strategies import buffer_of, random_graph
+from lazyt.testing.graph_maker import buffer_of
+from lazyt.testing.random_graphs import random_graph
 
 COUNT = int(os.environ.get("LAZYT_CUDA_GRAPHS", "40"))
 FIRST = int(os.environ.get("LAZYT_CUDA_FIRST", "0"))

@@ -22,7 +22,8 @@ from lazyt.ops.builders import arg_reduce, reduce_
 from lazyt.plan import generic as generic_plans
 from lazyt.plan import planning
 from lazyt.runtime.memory import Buffer
-from tests.strategies import buffer_of, random_graph
+from lazyt.testing.graph_maker import buffer_of
+from lazyt.testing.random_graphs import random_graph
 
 #: Random graphs, and how many of them are compiled together.
 GRAPHS, TOGETHER = 120, 20

@@ -30,9 +30,9 @@ from lazyt.ir.dtypes import (
 )
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import FUNCTIONS
+from lazyt.testing.graph_maker import buffer_of
 from tests.ops_contract.op_samples import SAMPLES, Sample, gradients
 from tests.ops_contract.test_scalar_contract import DOMAINS, _points
-from tests.strategies import buffer_of
 
 #: Ragged and round, below and above what warps, blocks and tiles hold.
 SHAPES = ((33,), (7, 31), (1025,), (1,), (3, 5, 17), (256,), (2, 1000), (511,))

@@ -17,8 +17,8 @@ from lazyt.plan import build, planning
 from lazyt.plan.explain import Explanation
 from lazyt.plan.footprint import Footprint
 from lazyt.runtime.memory import pool
+from lazyt.testing.random_graphs import random_graph
 from lazyt.utils.checkpoint import checkpoint
-from tests.strategies import random_graph
 
 Part = Callable[[torch.Tensor], torch.Tensor]
 

@@ -23,7 +23,9 @@ from lazyt.ir.verifier import check_bounds, verify_graph, verify_kernel
 from lazyt.ops import OPS
 from lazyt.plan.planning import realize
 from lazyt.runtime.interpreter import interpret, load
-from tests.strategies import RandomGraph, graphs, random_graph
+from lazyt.testing.graph_maker import RandomGraph
+from lazyt.testing.random_graphs import random_graph
+from tests.strategies import graphs
 
 COUNT = int(os.environ.get("LAZYT_RANDOM_GRAPHS", "60"))
 FIRST = int(os.environ.get("LAZYT_RANDOM_FIRST", "0"))

@@ -36,10 +36,10 @@ from lazyt.plan import device_plans
 from lazyt.plan.device_plans import moved
 from lazyt.plan.planning import realize
 from lazyt.runtime.cuda.memory import DeviceBuffer
+from lazyt.testing.graph_maker import buffer_of
 from tests.ops_contract import library_samples as library_samples
 from tests.ops_contract.op_samples import SAMPLES, Sample, gradients
 from tests.ops_contract.test_scalar_contract import DOMAINS, _points
-from tests.strategies import buffer_of
 
 EMULATOR = "cuda:emu"
 SHARE = int(os.environ.get("LAZYT_CUDA_SHARE", "6"))

@@ -14,7 +14,7 @@ from lazyt.ir.group import Group, Index
 from lazyt.passes import lifetimes, ordering
 from lazyt.passes.fuse import Reach
 from lazyt.passes.probe import Probe
-from tests.strategies import random_graph
+from lazyt.testing.random_graphs import random_graph
 
 
 def leaf(*shape: int) -> Node:

@@ -18,7 +18,7 @@ from lazyt.ir.graph import Node, topological
 from lazyt.passes.split_reductions import split_reductions
 from lazyt.passes.strip_markers import strip_markers
 from lazyt.runtime.interpreter import interpret
-from tests.strategies import buffer_of
+from lazyt.testing.graph_maker import buffer_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 

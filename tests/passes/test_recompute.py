@@ -24,8 +24,8 @@ from lazyt.passes.splitting import Cutter, split_groups
 from lazyt.plan.footprint import Footprint
 from lazyt.runtime.interpreter import interpret
 from lazyt.runtime.memory import Buffer
+from lazyt.testing.random_graphs import random_graph
 from lazyt.transforms.vjp import vjp
-from tests.strategies import random_graph
 
 BUDGETS = (1.0, 0.75, 0.5, 0.25, 0.0)
 

@@ -9,9 +9,9 @@ import pytest
 from lazyt import ops
 from lazyt.ir.dtypes import DType, bool_, float32, float64
 from lazyt.ir.graph import Node, make, topological
+from lazyt.testing.random_graphs import random_graph
 from lazyt.transforms import derivations, vjp
 from lazyt.transforms.derivations import Known, Walk, note
-from tests.strategies import random_graph
 
 _uids = itertools.count(10**9)
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from lazyt import ops
 from lazyt.ir.dtypes import bool_, int32, int64
 from lazyt.ir.graph import Shape
-from tests.strategies import LARGEST_SIZE, GraphMaker, Value
-from tests.value_ranges import Span, rounding
+from lazyt.testing.graph_maker import LARGEST_SIZE, GraphMaker, Rule, Value
+from lazyt.testing.value_ranges import Span, rounding
 
-Rule = Callable[[GraphMaker, Value], Value | None]
 STRUCTURAL: list[Rule] = []
 
 
