@@ -14,7 +14,7 @@ STRUCTURAL: list[Rule] = []
 
 
 def rule(function: Rule) -> Rule:
-    """Registers a rule."""
+    """Decorator: registers a rule, so that random graphs have the op, users' own ones too."""
     STRUCTURAL.append(function)
     return function
 

@@ -223,6 +223,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "runtime.winners": {"known": ("atomic", "what tuning found, as read from disk")},
     "serialization": {"_allowed": ("user", "add_safe_globals")},
     "serialization.writing": {"_names": ("atomic", "memo: names that pickles hold")},
+    "testing.structural_ops": {"STRUCTURAL": ("import", "how random graphs use each op")},
     "transforms.derivations": {"known": ("atomic", "memo: derivatives of structures")},
     "tuning.found": {"_latest": ("atomic", "memo: the winners as choices")},
     "utils.data.workers": {"_infos": ("atomic", "of a loader's worker: which one it is")},
