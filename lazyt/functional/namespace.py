@@ -43,6 +43,8 @@ from lazyt.functional.reductions.covariance import *  # noqa: F403
 from lazyt.functional.reductions.reductions import *  # noqa: F403
 from lazyt.functional.shapes.joining import *  # noqa: F403
 from lazyt.functional.shapes.view_copies import *  # noqa: F403
+from lazyt.functional.shapes.view_parts import *  # noqa: F403
+from lazyt.functional.shapes.view_shapes import *  # noqa: F403
 from lazyt.functional.sorting.searching import *  # noqa: F403
 from lazyt.functional.sorting.sorting import *  # noqa: F403
 from lazyt.functional.type_promotion import *  # noqa: F403
@@ -76,8 +78,6 @@ from lazyt.handle.tensor_protocol import realize as realize
 from lazyt.handle.tensor_protocol import wait_for_compiler as wait_for_compiler
 from lazyt.handle.tensor_protocol import why_compiled as why_compiled
 from lazyt.handle.tensor_protocol import why_realized as why_realized
-from lazyt.handle.view_parts import *  # noqa: F403
-from lazyt.handle.view_shapes import *  # noqa: F403
 from lazyt.ir.dtypes import DType, bool_
 from lazyt.ir.dtypes import bfloat16 as bfloat16
 from lazyt.ir.dtypes import float16 as float16

@@ -14,6 +14,7 @@ from lazyt.autograd.handles import require_grad
 from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
 from lazyt.functional.operands import as_number, existing_dim
 from lazyt.functional.shapes.joining import flip, unbind
+from lazyt.functional.shapes.view_shapes import arranged
 from lazyt.handle import pending
 from lazyt.handle.device import place_name
 from lazyt.handle.dispatch import add_property, array_node, assign, method, wrap
@@ -24,7 +25,6 @@ from lazyt.handle.layout import strided
 from lazyt.handle.storage import Storage, raw
 from lazyt.handle.tape import AccumulateGrad, boundaries
 from lazyt.handle.tensor import Tensor
-from lazyt.handle.view_shapes import arranged
 from lazyt.handle.views import contiguous_strides
 from lazyt.ir.dtypes import DType, dtype_by_name, float32
 from lazyt.ir.graph import Node, Shape

@@ -17,10 +17,11 @@ from lazyt.errors import CompileError
 from lazyt.ir.forms import PLACED, place_of
 from lazyt.ir.graph import Head, Node, ages_left, clock, make, source_text
 from lazyt.ir.op import forget_recent
-from lazyt.plan import constant_lifting, graph_keys, guarded_plans, progress, tiers
+from lazyt.plan import constant_lifting, graph_keys, guarded_plans, tiers
 from lazyt.plan.build import Asked, Code, Plan, Subject, lock
 from lazyt.plan.constant_lifting import Number, numbers_of, rebuild_with_inputs
 from lazyt.plan.graph_keys import Choice, Structure, number_graph, structure_of
+from lazyt.runtime.cpu import progress
 from lazyt.runtime.memory import Buffer
 
 if TYPE_CHECKING:

@@ -30,10 +30,10 @@ from lazyt.config import config
 from lazyt.errors import CompileError, LazytError, NoCompilerError, warn
 from lazyt.ir.definitions import definitions_outside
 from lazyt.ir.graph import source_text, topological
-from lazyt.plan import build, constant_lifting, dynamic_shapes, generic, progress
+from lazyt.plan import build, constant_lifting, dynamic_shapes, generic
 from lazyt.plan.build import Code, Plan, lock
 from lazyt.runtime import cache, events
-from lazyt.runtime.cpu import execute
+from lazyt.runtime.cpu import execute, progress
 from lazyt.runtime.cpu.openmp import team
 from lazyt.runtime.cpu.servers import Server, ServerError
 from lazyt.runtime.cpython import forks

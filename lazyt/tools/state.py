@@ -135,7 +135,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "leaves": ("atomic", "leaves by their numbers, weakly"),
         "watched": ("atomic", "grad_fns with hooks; handles, saving add"),
     },
-    "handle.view_parts": {"_parts": ("atomic", "memo: parts by shape, strides and index")},
+    "functional.shapes.view_parts": {"_parts": ("atomic", "memo: parts by shape, strides, index")},
     "handle.views": {"_routes": ("atomic", "memo: heads between a storage's value and a view's")},
     "ir.decisions": {"_current": ("thread", "where reasons of decisions are collected")},
     "ir.forms": {
@@ -181,7 +181,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "known": ("atomic", "structures of graphs by key"),
     },
     "plan.guarded_plans": {"_known": (_PLANNING, "functions that launch known plans, by root")},
-    "plan.progress": {"_current": ("thread", "what the thread waits for")},
+    "runtime.cpu.progress": {"_current": ("thread", "what the thread waits for")},
     "plan.server": {"_stopped": ("atomic", "compile server: whether to leave background work")},
     "plan.device_plans": {"_announced": ("atomic", "library calls that were warned of")},
     "plan.tiers": {"_queue": ("plan.tiers._queue._lock", "plans that wait for a compiler")},

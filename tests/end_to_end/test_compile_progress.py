@@ -16,8 +16,8 @@ import pytest
 
 import lazyt as lt
 from lazyt.config import config
-from lazyt.plan import progress as compile_progress
 from lazyt.runtime.cpu import compile
+from lazyt.runtime.cpu import progress as compile_progress
 from tests.end_to_end.conftest import Start, Wrapper
 
 needs_compiler = pytest.mark.skipif(not compile.available(), reason="needs a C compiler")

@@ -174,7 +174,8 @@ except KeyboardInterrupt:
 
 
 def test_an_import_that_fails_leaves_the_collector_on() -> None:
-    failing = "import gc, sys; sys.modules['lazyt.handle.view_shapes'] = None\ntry:\n import lazyt"
+    missing = "sys.modules['lazyt.functional.shapes.view_shapes'] = None"
+    failing = f"import gc, sys; {missing}\ntry:\n import lazyt"
     code = f"{failing}\nexcept ImportError:\n print(gc.isenabled())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"

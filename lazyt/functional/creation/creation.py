@@ -30,13 +30,13 @@ from lazyt.functional.operands import (
     wrong_arguments,
 )
 from lazyt.functional.results import give
+from lazyt.functional.shapes.view_shapes import arranged
 from lazyt.functional.type_promotion import as_dtype, get_default_dtype, scalar_dtype
 from lazyt.handle.device import CPU, check_device, device, placed
 from lazyt.handle.dispatch import array_node, lay_out, method, type_title, wrap
 from lazyt.handle.function_table import declare, function
 from lazyt.handle.layout import dense_strides, is_dense, strided, strides_in
 from lazyt.handle.tensor import Size, Tensor
-from lazyt.handle.view_shapes import arranged
 from lazyt.handle.views import contiguous_strides
 from lazyt.ir.dtypes import DType, bool_, float32, float64, int64, package_name
 from lazyt.ir.graph import Node, Shape

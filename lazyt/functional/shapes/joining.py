@@ -23,13 +23,13 @@ from lazyt.functional.operands import (
     wrong_arguments,
 )
 from lazyt.functional.results import give
+from lazyt.functional.shapes.view_parts import select_view
 from lazyt.functional.type_promotion import torch_name
 from lazyt.handle.dispatch import lay_out, type_title, wrap
 from lazyt.handle.function_table import declare, function
 from lazyt.handle.layout import strides_like, suggests_channels_last
 from lazyt.handle.tape import fn_type
 from lazyt.handle.tensor import Tensor
-from lazyt.handle.view_parts import select_view
 from lazyt.handle.views import strides_of_view
 from lazyt.ir.dtypes import int32, int64
 from lazyt.ir.graph import Node

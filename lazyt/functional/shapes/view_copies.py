@@ -9,10 +9,15 @@ from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.operands import as_shape, normalize_dim, require_tensor, sizes_by_name
 from lazyt.functional.results import give
 from lazyt.functional.shapes.joining import split, unbind
-from lazyt.handle.function_table import function
-from lazyt.handle.tensor import Tensor
-from lazyt.handle.view_parts import as_strided, diagonal, narrow, select, slice_along, unfold
-from lazyt.handle.view_shapes import (
+from lazyt.functional.shapes.view_parts import (
+    as_strided,
+    diagonal,
+    narrow,
+    select,
+    slice_along,
+    unfold,
+)
+from lazyt.functional.shapes.view_shapes import (
     expand,
     permute,
     reshape,
@@ -22,6 +27,8 @@ from lazyt.handle.view_shapes import (
     unsqueeze,
     view_bits,
 )
+from lazyt.handle.function_table import function
+from lazyt.handle.tensor import Tensor
 from lazyt.handle.views import View
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Shape

@@ -20,13 +20,13 @@ import numpy as np
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.creation.creation import tensor
 from lazyt.functional.elementwise.arithmetic import cast_to
+from lazyt.functional.shapes.view_shapes import view_bits
 from lazyt.functional.type_promotion import as_dtype, get_default_dtype
 from lazyt.handle.device import check_device
 from lazyt.handle.dispatch import method, type_title
 from lazyt.handle.interop.numpy import Array, from_numpy, numpy, owned_tensor, warn_if_read_only
 from lazyt.handle.interop.storage_objects import UntypedStorage
 from lazyt.handle.tensor import Tensor
-from lazyt.handle.view_shapes import view_bits
 from lazyt.ir.dtypes import DType, dtype_by_numpy, int64
 
 __all__ = ["asarray", "frombuffer"]

@@ -11,13 +11,13 @@ import numpy as np
 
 from lazyt import ops
 from lazyt.errors import BoundsError, DTypeError, LazytError
+from lazyt.functional.shapes.view_shapes import arranged, c_name
 from lazyt.functional.type_promotion import get_default_dtype
 from lazyt.handle.device import device, device_of
 from lazyt.handle.dispatch import method, one_memory, type_title
 from lazyt.handle.interop.numpy import from_numpy
 from lazyt.handle.storage import Storage
 from lazyt.handle.tensor import Tensor
-from lazyt.handle.view_shapes import arranged, c_name
 from lazyt.ir.dtypes import ALL, DType, package_name, uint8
 from lazyt.ir.forms import place_of
 from lazyt.runtime.memory import Buffer

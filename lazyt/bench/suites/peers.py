@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from lazyt.bench.problems import ROWS, Training, problem
-from lazyt.bench.suite_training import gpt_arrays, gpt_loss, mlp_loss, mlp_losses
+from lazyt.bench.suites.training import gpt_arrays, gpt_loss, mlp_loss, mlp_losses
 
 _SQUARE = {"": {"n": 4096, "d": 4096}, **ROWS}
 

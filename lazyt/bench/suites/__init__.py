@@ -23,4 +23,4 @@ _MODULES = (
 def load() -> None:
     """Imports every suite."""
     for name in _MODULES:
-        importlib.import_module(f"lazyt.bench.suite_{name}")
+        importlib.import_module(f"lazyt.bench.suites.{name}")

@@ -11,6 +11,7 @@ from lazyt import ops
 from lazyt.autograd.handles import root_view
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.operands import as_shape, normalize_dim, sizes_by_name, wrong_arguments
+from lazyt.functional.shapes.view_parts import as_strided, remembered
 from lazyt.functional.type_promotion import as_dtype
 from lazyt.handle.dispatch import (
     add_property,
@@ -27,7 +28,6 @@ from lazyt.handle.layout import channel_order, contiguous_format, dense_strides,
 from lazyt.handle.storage import Storage
 from lazyt.handle.tape import AccumulateGrad, hand_over
 from lazyt.handle.tensor import Tensor
-from lazyt.handle.view_parts import as_strided, remembered
 from lazyt.handle.views import (
     Expand,
     Permute,
