@@ -12,11 +12,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lazyt.config import config, tuned_here
-from lazyt.ir.definitions import definitions_outside
 from lazyt.ir.graph import Head, Node, topological
 from lazyt.plan.constant_lifting import Number
 from lazyt.runtime import events
 from lazyt.runtime.cpython import forks
+from lazyt.runtime.definitions import definitions_outside
 from lazyt.runtime.memory import Buffer, pool, without_aliases
 
 if TYPE_CHECKING:

@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any
 from lazyt import compiler
 from lazyt.config import config
 from lazyt.errors import CompileError, LazytError, NoCompilerError, warn
-from lazyt.ir.definitions import definitions_outside
 from lazyt.ir.graph import source_text, topological
 from lazyt.plan import build, constant_lifting, dynamic_shapes, generic
 from lazyt.plan.build import Code, Plan, lock
@@ -37,6 +36,7 @@ from lazyt.runtime.cpu import execute, progress
 from lazyt.runtime.cpu.openmp import team
 from lazyt.runtime.cpu.servers import Server, ServerError
 from lazyt.runtime.cpython import forks
+from lazyt.runtime.definitions import definitions_outside
 
 if TYPE_CHECKING:
     from lazyt.ir.graph import Node
