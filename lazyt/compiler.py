@@ -28,15 +28,27 @@ if TYPE_CHECKING:
     from lazyt.ir.group import Group
     from lazyt.ir.kernel import Kernel
     from lazyt.ir.program import Program
+    from lazyt.runtime.value_checks import GraphChecker
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One step from graph to graph: its name, what runs, and why it stands where it stands."""
+    """One step from graph to graph.
+
+    Attributes:
+        name: what it is called where it is listed, and in errors.
+        run: makes new roots of roots.
+        reason: why it stands where it stands.
+        exact: whether no bit of a result changes. Else the pass reorders sums or the like, and
+            verification allows for ``tolerance``.
+        tolerance: how far results may be off then, relative to the largest value of each.
+    """
 
     name: str
     run: Callable[[Sequence[Node]], list[Node]]
     reason: str
+    exact: bool = True
+    tolerance: float = 0.0
 
 
 @cache
@@ -98,14 +110,30 @@ def run_passes(roots: Sequence[Node]) -> list[Node]:
     current = list(roots)
     _dump_graph("0_input", current)
     passes = _passes() if own_passes is None else own_passes
+    checker = _graph_checker(current)
     for number, step in enumerate(passes, 1):
-        current = step.run(current)
+        current = apply_pass(step, current)
         _dump_graph(f"{number}_{step.name}", current)
-        if config.verify:
-            from lazyt.ir.verifier import verify_graph
-
-            verify_graph(current)
+        if checker is not None:
+            checker.check(step.name, current, 0.0 if step.exact else step.tolerance)
     return current
+
+
+def apply_pass(step: Pass, roots: Sequence[Node]) -> list[Node]:
+    """The graph after a pass. An exception that the pass raises names it in a note."""
+    try:
+        return list(step.run(roots))
+    except Exception as error:
+        error.add_note(f"in pass {step.name}")
+        raise
+
+
+def _graph_checker(roots: Sequence[Node]) -> GraphChecker | None:
+    if not config.verify:
+        return None
+    from lazyt.runtime.value_checks import GraphChecker
+
+    return GraphChecker(roots, config.verify == "values")
 
 
 @ages_left()

@@ -50,6 +50,23 @@ def _checked_tier(value: Any) -> int | str:
     return found
 
 
+def _verification(name: str) -> bool | str:
+    raw = os.environ.get(name, "").strip().lower()
+    if raw in _YES or raw in _NO:
+        return raw in _YES
+    try:
+        return _checked_verification(raw)
+    except ValueError:
+        raise ValueError(f"{name} must be 1, 0 or values, got {raw!r}") from None
+
+
+def _checked_verification(value: Any) -> bool | str:
+    """``value``; raises ValueError when it is none of True, False and ``"values"``."""
+    if value != "values" and not isinstance(value, (bool, int)):
+        raise ValueError(f'verify must be True, False or "values", got {value!r}')
+    return value if value == "values" else bool(value)
+
+
 def _gpus(name: str) -> int:
     if os.environ.get(name, "").strip().isdecimal():
         return _count(name, 0)
@@ -119,7 +136,8 @@ class Config:
         progress: say on standard error what is compiled when the program has to wait for it for
             more than a second (``LAZYT_PROGRESS``, default on).
         verify: verify the IR after every pass and every kernel's bounds, of plans that are on disk
-            as well (``LAZYT_VERIFY``).
+            as well; with ``"values"``, also what each stage computes, on inputs of several kinds
+            (``LAZYT_VERIFY``).
         inline_reduce: largest reduction unrolled into its consumer, of up to 1024 elements
             (``LAZYT_INLINE_REDUCE``, default 16).
         bands: run contractions and what reads their rows as one launch, some rows at a time, where
@@ -144,6 +162,7 @@ class Config:
         "_on_threads",
         "_threads",
         "_tier",
+        "_verify",
         "any_size",
         "bands",
         "cache_bytes",
@@ -161,7 +180,6 @@ class Config:
         "strict_laziness",
         "tune",
         "tune_seconds",
-        "verify",
     )
 
     _of_plans: tuple[Any, ...]
@@ -192,7 +210,7 @@ class Config:
         self.matrix_registers: bool = _flag("LAZYT_MATRIX_REGISTERS", True)
         self.tier = _tier("LAZYT_TIER")
         self.progress: bool = _flag("LAZYT_PROGRESS", True)
-        self.verify: bool = _flag("LAZYT_VERIFY", False)
+        self.verify = _verification("LAZYT_VERIFY")
         self.inline_reduce: int = _count("LAZYT_INLINE_REDUCE", 16)
         self.memory_budget = _share("LAZYT_MEMORY_BUDGET", 1.0)
 
@@ -275,6 +293,15 @@ class Config:
     @tier.setter
     def tier(self, value: int | str) -> None:
         self._tier: int | str = _checked_tier(value)
+
+    @property
+    def verify(self) -> bool | str:
+        """Whether what each stage makes is verified; ``"values"``: with what it computes."""
+        return self._verify
+
+    @verify.setter
+    def verify(self, value: bool | str) -> None:
+        self._verify: bool | str = _checked_verification(value)
 
     def override(self, **settings: Any) -> AbstractContextManager[None]:
         """Change settings inside a ``with`` block; unknown names raise AttributeError at once."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from lazyt.errors import LazytError, VerifyError
 from lazyt.ir.dtypes import bool_, int64
-from lazyt.ir.graph import Node, make
+from lazyt.ir.graph import Node, make, topological
 from lazyt.ir.group import band_complaints
 from lazyt.ir.index import (
     Atom,
@@ -246,6 +246,33 @@ def verify_graph(roots: Sequence[Node]) -> None:
             shown.extend((n, repr(n)) for n in seen if id(n) in complaints)
             shown.append((None, f"# the rest cannot be printed: {error}"))
         raise failure("graph", shown, complaints)
+
+
+def verify_roots(before: Sequence[Node], after: Sequence[Node]) -> None:
+    """Check that a step from graph to graph left the results what they are, but for their values.
+
+    There are as many roots, of the same types, in the same order, and they depend on no input that
+    ``before`` has not. Raises VerifyError with the marked IR of ``after``.
+    """
+    if len(before) != len(after):
+        raise VerifyError(
+            f"there were {len(before)} roots, and there are {len(after)}\n"
+            + "\n".join(text for _, text in graph_lines(after))
+        )
+    complaints: dict[int, list[str]] = {}
+    for number, (old, new) in enumerate(zip(before, after, strict=True)):
+        if (old.shape, old.dtype) != (new.shape, new.dtype):
+            was, now = (format_type(node.shape, node.dtype) for node in (old, new))
+            complaints.setdefault(id(new), []).append(f"root {number} was {was} and is {now}")
+    known = {node for node in topological(before) if is_leaf(node)}
+    shown: list[tuple[object, str]] = []
+    for node in topological(after):
+        if is_leaf(node) and node not in known:
+            complaints.setdefault(id(node), []).append("no result depended on this input")
+        if is_leaf(node) and id(node) in complaints:  # leaves have no line of their own
+            shown.append((node, f"leaf {format_type(node.shape, node.dtype)}"))
+    if complaints:
+        raise failure("graph", [*shown, *graph_lines(after)], complaints)
 
 
 _ROLES = ("in", "out", "inout", "work", "band")

@@ -29,6 +29,11 @@ def _arguments(argv: Sequence[str]) -> dict[str, object]:
     parser.add_argument(
         "--print-after-all", action="store_true", help="print the IR after each pass to stderr"
     )
+    parser.add_argument(
+        "--verify-values",
+        action="store_true",
+        help="interpret the graph before and after each pass, on inputs of several kinds",
+    )
     parser.add_argument("--emit", choices=("graph", "kernels", "c", "cuda"), default="graph")
     return vars(parser.parse_args(argv))
 
@@ -49,22 +54,22 @@ def _choose_passes(names: object) -> list[Pass]:
     return chosen
 
 
-def run_passes(roots: Sequence[Node], passes: Sequence[Pass], loud: bool) -> list[Node]:
-    """The graph after ``passes``, verified after each. Raises VerifyError naming the pass."""
-    from lazyt.errors import VerifyError
+def run_passes(
+    roots: Sequence[Node], passes: Sequence[Pass], loud: bool, values: bool = False
+) -> list[Node]:
+    """The graph after ``passes``, verified after each, with ``values`` what it computes, too.
+    Raises VerifyError naming the pass."""
+    from lazyt.compiler import apply_pass
     from lazyt.ir.printer import print_graph
-    from lazyt.ir.verifier import verify_graph
+    from lazyt.runtime.value_checks import GraphChecker
 
     current = list(roots)
-    verify_graph(current)
+    checker = GraphChecker(current, values)
     for step in passes:
-        current = step.run(current)
+        current = apply_pass(step, current)
         if loud:
             print(f"# after {step.name}\n{print_graph(current)}", file=sys.stderr)
-        try:
-            verify_graph(current)
-        except VerifyError as error:
-            raise VerifyError(f"after pass {step.name}: {error}") from error
+        checker.check(step.name, current, 0.0 if step.exact else step.tolerance)
     return current
 
 
@@ -106,7 +111,7 @@ def graph_before(text: str) -> str:
     return before[1:] if mark else text
 
 
-def transform(text: str, names: object, emit: str, loud: bool) -> str:
+def transform(text: str, names: object, emit: str, loud: bool, values: bool = False) -> str:
     """What ``opt`` prints for ``text``. Raises ParseError, VerifyError or UsageError."""
     from lazyt.ir.parser import parse_graph, parse_kernels
     from lazyt.ir.printer import Reader, print_graph
@@ -121,7 +126,7 @@ def transform(text: str, names: object, emit: str, loud: bool) -> str:
     if names is not None and emit != "graph":
         raise UsageError(f"--emit {emit} runs the whole recipe; --passes needs --emit graph")
     leaves, roots = parse_graph(text, OPS)
-    current = run_passes(roots, _choose_passes(names), loud)
+    current = run_passes(roots, _choose_passes(names), loud, values)
     if emit == "graph":
         return print_graph(current)
     from lazyt.compiler import program_text
@@ -147,5 +152,6 @@ def run(argv: Sequence[str]) -> int:
         return 0
     text = graph_before(read_input(str(options["file"])))
     loud = bool(options["print_after_all"])
-    sys.stdout.write(transform(text, options["passes"], str(options["emit"]), loud))
+    values = bool(options["verify_values"])
+    sys.stdout.write(transform(text, options["passes"], str(options["emit"]), loud, values))
     return 0
