@@ -131,6 +131,13 @@ SUBJECTS = (
         """,
     ),
     Subject(
+        "kernels", "Kernels of your own",
+        "C functions of numbers as operations of the graph. These are lazyt's own.",
+        "", r"""
+        c_function
+        """,
+    ),
+    Subject(
         "types", "Dtypes, devices, settings and the rest",
         "What a tensor is made of, and settings of the process.",
         "", r"""

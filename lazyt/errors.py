@@ -67,6 +67,18 @@ class ParseError(LazytError, ValueError):
     """IR text that cannot be read; names line and column."""
 
 
+class SourceError(ParseError):
+    """C text of a user's that lazyt cannot take; the message names line and column, and shows both.
+
+    Attributes:
+        line, column: where, counted from 1; 0 where the text as a whole is meant.
+    """
+
+    def __init__(self, text: str, line: int = 0, column: int = 0) -> None:
+        super().__init__(text)
+        self.line, self.column = line, column
+
+
 class VerifyError(LazytError, ValueError):
     """IR that breaks a rule of its language; the IR is printed with the rule beside the line."""
 
