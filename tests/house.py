@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib
 import os
 import re
 import sys
@@ -104,6 +105,36 @@ def circles() -> list[list[str]]:
     """Modules that import each other, the largest circle first."""
     found = [sorted(c) for c in nx.strongly_connected_components(import_graph()) if len(c) > 1]
     return sorted(found, key=len, reverse=True)
+
+
+@functools.cache
+def function_names() -> frozenset[str]:
+    """The names of all declared functions and of their grad_fns, but for those of dtypes."""
+    from lazyt.handle import function_table
+
+    for module in sources():
+        if module.startswith("lazyt.functional."):
+            importlib.import_module(module)
+    dtypes = {"bfloat16", "bool", "byte", "char", "double", "float", "half", "int", "long", "short"}
+    names = {entry.name for entry in function_table.entries} - dtypes
+    titles = {function_table.grad_name_of(name) for name in names}
+    return frozenset(names | titles | {n.partition("Backward")[0] for n in function_table.grad_fns})
+
+
+def names_of_functions(path: Path) -> Iterator[tuple[str, set[str]]]:
+    """The values of a module's names, but for ``__all__``, with the names of functions in them."""
+    known = function_names()
+    for node in parsed(path).body:
+        if not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:
+            continue
+        target = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
+        found = set()
+        for part in ast.walk(node.value):
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                words = {word.partition("Backward")[0] for word in part.value.split()}
+                found |= words if words <= known else set()
+        if found and target != "__all__":
+            yield target, found
 
 
 def completed_classes() -> list[str]:

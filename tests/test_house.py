@@ -115,6 +115,21 @@ EXCUSED = frozenset({
     "tracing/capture.py: _apart",
     "tracing/recompile_reasons.py: places_differ",
 })  # fmt: skip
+#: Rooms that know no function of the API: names there are those of ops and scalar functions. What
+#: ``bench`` measures are programs.
+OF_OPS = CORE | {"transforms", "compiler"}
+#: With how many names of functions a literal is a table of facts, and those that are none.
+MOST_NAMES = 6
+TABLES = {
+    "array_api/elementwise.py: _BINARY": "the standard's names, and ours for the same",
+    "array_api/elementwise.py: _UNARY": "the standard's names, and ours for the same",
+    "compat/exports.py: _TABLE": "where names are found whose modules are not loaded yet",
+    "distributions/homes.py: CLASSES": "classes that happen to be called as functions",
+    "functional/__init__.py: _THEIRS": "what PyTorch has in its module of that name",
+    "functional/indexing/picking.py: _RULES": "scalar functions",
+    "functional/indexing/writes.py: _KINDS": "values of the argument reduce=, and scalar functions",
+    "handle/interop/numpy_calls.py: _OPERATORS": "NumPy's functions",
+}
 #: How many modules a folder has at most.
 MOST_MODULES = 16
 #: From pending graphs to plans that run.
@@ -266,6 +281,35 @@ def test_names_use_the_words_of_the_field() -> None:
     assert not wrong, "\n".join(wrong)
     gone = sorted(EXCUSED - private.keys())
     assert not gone, f"renamed or gone, remove from EXCUSED in tests/test_house.py: {gone}"
+
+
+def test_facts_about_functions_stand_with_the_functions() -> None:
+    """A literal with several names of functions, or of their grad_fns, is a table of facts that
+    belong into the declarations of those functions (``lazyt/handle/function_table.py``)."""
+    wrong = {
+        f"{path.relative_to(PACKAGE)}: {target}": sorted(names)
+        for path in SOURCES
+        if room_of(path.relative_to(PACKAGE).parts) not in OF_OPS | {"bench"}
+        for target, names in house.names_of_functions(path)
+        if len(names) >= MOST_NAMES
+    }
+    assert wrong.keys() <= TABLES.keys(), {k: v for k, v in wrong.items() if k not in TABLES}
+    assert TABLES.keys() <= wrong.keys(), f"gone: {sorted(TABLES.keys() - wrong.keys())}"
+
+
+def test_a_table_of_names_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "tables.py"
+    path.write_text(
+        "A: set[str] = {'exp', 'LogSoftmax', 'NativeLayerNormBackward0'}\n"
+        "B = {rule: names.split() for rule, names in {'exp': 'Sin Cos words'}.items()}\n"
+        "C = dict(one='Sin Cos Tan')\n"
+        "__all__ = ['exp', 'sin']\n"
+        "def f(): return ['exp', 'sin']\n",
+        encoding="utf-8",
+    )
+    assert dict(house.names_of_functions(path)) == {
+        "A": {"exp", "LogSoftmax", "NativeLayerNorm"}, "B": {"exp"}, "C": {"Sin", "Cos", "Tan"},
+    }  # fmt: skip
 
 
 def test_table_names_existing_rooms() -> None:

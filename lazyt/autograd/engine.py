@@ -22,8 +22,6 @@ from lazyt.handle.hooks import capturing
 from lazyt.handle.layout import strides_like
 from lazyt.handle.storage import Storage, raw
 from lazyt.handle.tape import (
-    ENDS,
-    FLAT,
     AccumulateGrad,
     Flat,
     GradFn,
@@ -349,10 +347,10 @@ def flat_nodes(order: Sequence[GradFn]) -> tuple[list[Node], set[GradFn]]:
     nodes: list[Node] = []
     under: set[GradFn] = set()
     for fn in reversed(order):
-        name = type(fn).__name__
-        if name in ENDS or fn in under:
+        second_order = type(fn).traits.second_order
+        if second_order or fn in under:
             under.update(parent for parent in fn.parents if parent is not None)
-        if name in FLAT and isinstance(fn.operands, tuple):
+        if second_order == "zeros" and isinstance(fn.operands, tuple):
             found = [None if item is None else item() for item in fn.operands]
             nodes += [node for node in found if node is not None and node.needs_grad]
     return nodes, under

@@ -73,7 +73,7 @@ def after(
     fn: GradFn, inputs: Sequence[Tensor | None], grads: Sequence[Tensor | None]
 ) -> list[Tensor | None]:
     """What ``fn`` says of its inputs' gradients after the hooks behind it."""
-    chosen = inputs_of(type(fn).__name__, len(inputs))
+    chosen = inputs_of(type(fn), len(inputs))
     given: list[Tensor | None] = [None if i is None else inputs[i] for i in chosen]
     for hook in [] if fn._extra is None else list(fn._extra.posthooks.values()):
         found = hook(tuple(given), tuple(grads))

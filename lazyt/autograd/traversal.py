@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import math
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -38,7 +37,6 @@ from lazyt.handle.dispatch import wrap
 from lazyt.handle.grad_mode import mode, set_grad_enabled
 from lazyt.handle.storage import raw
 from lazyt.handle.tape import (
-    ENDS,
     AccumulateGrad,
     Bridge,
     GradFn,
@@ -53,7 +51,6 @@ from lazyt.handle.tape import (
     output_number,
 )
 from lazyt.handle.tensor import Tensor
-from lazyt.ir.dtypes import bool_
 from lazyt.ir.graph import Node, make_of, topological
 from lazyt.ops.indexing import UPDATE
 from lazyt.ops.leaves import VARIABLE
@@ -322,7 +319,7 @@ class Traversal:
             found = packed.pull(node, gradient.node, self.create_graph)
             return [None if p is None else self._linked(fn, p, gradient, {}) for p in found]
         values, now = ({}, {}) if self.silent else replaced_values(fn, node, self.create_graph)
-        by_result = BY_RESULT.get(type(fn).__name__)
+        by_result = type(fn).traits.by_result
         if by_result is not None and len(fn.parents) == 1 and (self.create_graph or node in values):
             result = values.get(node, node)
             part = by_result(result, gradient.node)
@@ -336,7 +333,7 @@ class Traversal:
         for variable, part in past:
             self._go_past(fn, variable, part)
         parts = [None if p is None else self._linked(fn, p, gradient, now) for p in found]
-        if type(fn).__name__ in REPLACING and _replaces(node, inputs[0]):
+        if type(fn).traits.replaces and _replaces(node, inputs[0]):
             parts[0] = plain(ops.zeros_like(node), False)  # whatever the gradient is
         return parts
 
@@ -376,7 +373,7 @@ class Traversal:
         parents: Sequence[GradFn | None],
         nodes: Sequence[Node | None],
     ) -> Tensor:
-        if self.create_graph and type(fn).__name__ in ENDS:
+        if self.create_graph and type(fn).traits.second_order:
             part = flattened(part, flat_nodes([fn])[0])
         if not self.create_graph or not part.needs_grad:
             return plain(part, False)
@@ -465,47 +462,6 @@ class Traversal:
     def _capture(self, place: Place, gradient: Tensor) -> None:
         known = self.captured.get(place)
         self.captured[place] = gradient if known is None else added([known, gradient])
-
-
-def _scaled(node: Node, factor: float) -> Node:
-    return ops.apply("mul", node, ops.constant(factor, node.dtype))
-
-
-def _by_relu(result: Node, cotangent: Node) -> Node:
-    zero = ops.constant(0, result.dtype)
-    part = ops.apply("where", ops.apply("gt", result, zero), cotangent, zero)
-    return ops.apply(
-        "where", ops.constant(True, bool_), part, result
-    )  # which has zeros as gradient
-
-
-def _by(factor: Callable[[Node], Node]) -> Callable[[Node, Node], Node]:
-    return lambda result, cotangent: ops.apply("mul", cotangent, factor(result))
-
-
-def _square(node: Node) -> Node:
-    return ops.apply("mul", node, node)
-
-
-def _plus(node: Node, number: float) -> Node:
-    return ops.apply("add", node, ops.constant(number, node.dtype))
-
-
-#: Functions whose second operand does not depend on the first one, where they write over that.
-REPLACING = frozenset({"CopyBackward0", "FillBackward0"})
-#: The gradients that PyTorch computes from a result that it saved, by the result and its gradient.
-BY_RESULT: dict[str, Callable[[Node, Node], Node]] = {
-    "ExpBackward0": _by(lambda r: r),
-    "Exp2Backward0": _by(lambda r: _scaled(r, math.log(2))),
-    "Expm1Backward0": _by(lambda r: _plus(r, 1)),
-    "ReciprocalBackward0": _by(lambda r: _scaled(_square(r), -1)),
-    "ReluBackward0": _by_relu,
-    "RsqrtBackward0": _by(lambda r: _scaled(ops.apply("mul", r, _square(r)), -0.5)),
-    "SigmoidBackward0": _by(lambda r: ops.apply("mul", _plus(_scaled(r, -1), 1), r)),
-    "SqrtBackward0": lambda r, c: ops.apply("div", c, _scaled(r, 2)),
-    "TanBackward0": _by(lambda r: _plus(_square(r), 1)),
-    "TanhBackward0": _by(lambda r: _plus(_scaled(_square(r), -1), 1)),
-}
 
 
 def _is_open(fn: GradFn) -> bool:
@@ -759,7 +715,7 @@ def _call(fn: GradFn, *grads: Tensor | None) -> Any:
     parts: Sequence[Tensor | None] = [None] * len(fn.parents)
     if given is not None:
         parts = parts_of(fn, given)
-    chosen = inputs_of(type(fn).__name__, len(parts))
+    chosen = inputs_of(type(fn), len(parts))
     results = tuple(None if i is None else parts[i] for i in chosen)
     return results[0] if len(results) == 1 else results
 

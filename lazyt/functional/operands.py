@@ -12,6 +12,7 @@ import numpy as np
 from lazyt import ops
 from lazyt.errors import BoundsError, DTypeError, NumberError, ShapeError
 from lazyt.functional.type_promotion import promote_operands, promote_pair, promote_scalar
+from lazyt.handle.function_table import pair_forms
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bool_, float32, package_name
 from lazyt.ir.graph import Head, Node, Shape, head_of, make_of
@@ -398,30 +399,16 @@ def mixed(build: Build, nodes: tuple[Node, ...], result: DType | None = None) ->
 _TENSORS = "Tensor input, Tensor other, *, Tensor out = None"
 _NUMBER_LAST = "Tensor input, Number other, *, Tensor out = None"
 _NUMBER_FIRST = "Number self, Tensor other, *, Tensor out = None"
-_TENSOR_FIRST = (_TENSORS, _NUMBER_LAST)
-_ONE_TENSOR = (_TENSORS, _NUMBER_FIRST, _NUMBER_LAST)
-_ONE_TENSOR_PLAIN = (_TENSORS, "Number self, Tensor other", _NUMBER_LAST)
-_POWERS = tuple(form.replace("other", "exponent") for form in _ONE_TENSOR)
-
-# The functions with more forms than one; a number may come first where a form says so. The others
-# take tensors, and a number in their place.
-_FORMS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "fmod", "copysign"), _TENSOR_FIRST),
-    **dict.fromkeys(
-        ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift",
-         "bitwise_right_shift", "remainder"), _ONE_TENSOR_PLAIN,
-    ),
-    **dict.fromkeys(("xlogy", "special_xlog1py", "special_zeta"), _ONE_TENSOR),
-    "pow": _POWERS,
-    "float_power": _POWERS,
-    "rsub": ("Tensor input, Tensor other, *, Number alpha = 1",
-             "Tensor input, Number other, Number alpha = 1"),
-}  # fmt: skip
+# A number may come first where a form says so. Functions that declare no forms take tensors, and a
+# number in their place.
+TENSOR_FIRST = (_TENSORS, _NUMBER_LAST)
+ONE_TENSOR = (_TENSORS, _NUMBER_FIRST, _NUMBER_LAST)
+ONE_TENSOR_PLAIN = (_TENSORS, "Number self, Tensor other", _NUMBER_LAST)
 
 
 def pair(a: Any, b: Any, function: str) -> tuple[Node, Node, DType]:
     """``pair_nodes``; raises DTypeError for operands that ``function`` does not take."""
-    if not isinstance(a, Tensor) and function in _FORMS:
+    if not isinstance(a, Tensor) and function in pair_forms:
         check_pair(a, b, function)
     found = pair_nodes(a, b)
     if found is None:
@@ -431,7 +418,7 @@ def pair(a: Any, b: Any, function: str) -> tuple[Node, Node, DType]:
 
 def check_pair(a: Any, b: Any, function: str) -> None:
     """Raise DTypeError unless ``function``, one with several forms, takes these operands."""
-    forms = _FORMS.get(function, _ONE_TENSOR)
+    forms = pair_forms.get(function, ONE_TENSOR)
     number_first = any(form.startswith("Number") for form in forms)
     if isinstance(a, Tensor):
         fits = isinstance(b, Tensor) or as_number(b) is not None
@@ -442,8 +429,8 @@ def check_pair(a: Any, b: Any, function: str) -> None:
 
 
 def _wrong_pair(a: Any, b: Any, function: str) -> DTypeError:
-    if function in _FORMS:
-        return wrong_arguments(function, (a, b), _FORMS[function])
+    if function in pair_forms:
+        return wrong_arguments(function, (a, b), pair_forms[function])
     position, wrong = (1, a) if as_number(a) is None and not isinstance(a, Tensor) else (2, b)
     name = "input" if position == 1 else "other"
     return DTypeError(

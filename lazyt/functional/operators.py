@@ -89,9 +89,6 @@ _ARITHMETIC: dict[str, Function] = {
 }
 _QUICK = frozenset({"add", "sub", "mul", "truediv"})
 _COMMUTATIVE = frozenset({"add", "mul", "and", "or", "xor"})
-_COMPARISONS: dict[str, Function] = {
-    "eq": a.eq, "ne": a.ne, "lt": a.lt, "le": a.le, "gt": a.gt, "ge": a.ge,
-}  # fmt: skip
 
 
 def install() -> None:
@@ -111,8 +108,8 @@ def install() -> None:
     add_method("__rmatmul__", _reflected_matmul)
     add_method("__delitem__", _delete)
     add_method("__rdiv__", _reflected(division.div, as_reciprocal=True))
-    for name, function in _COMPARISONS.items():
-        add_method(f"__{name}__", quick(_forward(function)))
+    for function in (a.eq, a.ne, a.lt, a.le, a.gt, a.ge):
+        add_method(f"__{function.__name__}__", quick(_forward(function)))
     add_method("__neg__", unary.neg)
     add_method("__pos__", unary.positive)
     add_method("__abs__", unary.abs)

@@ -30,6 +30,7 @@ from lazyt.handle.dispatch import (
 from lazyt.handle.function_table import entry_of
 from lazyt.handle.grad_mode import mode
 from lazyt.handle.hooks import hook
+from lazyt.handle.tape import fn_type
 from lazyt.handle.tensor import Tensor
 from lazyt.handle.views import Reshape, Slice, Step
 from lazyt.ir.dtypes import DType
@@ -42,73 +43,14 @@ if TYPE_CHECKING:
 
 # Which dtypes PyTorch writes results to: what ``out=`` has to be for one function or another.
 #
-# Most functions cast their result to the dtype of ``out``. The functions below write what they
-# compute as it is, and refuse another dtype with words of their own.
+# Most functions cast their result to the dtype of ``out``. Others write what they compute as it is,
+# and refuse another dtype in words of their own (``out_dtype`` of the function table). These texts
+# are those of several functions.
 
 
-_STRUCTURED = "Expected out tensor to have dtype {want}, but got {got} instead"
-_ITERATED = "Found dtype {Got} but expected {Want}"
-_SCANNED = "expected scalar_type {Want} but found {Got}"
-_SELECTED = "{name}(): self and result must have the same scalar type"
-
-# What PyTorch says by the name of the function, or of its grad_fn; {want} is the C++ name of the
-# result's dtype and {Want} that of tensors, and the same of the dtype that out= has.
-_TEXTS: dict[str, str] = {
-    **dict.fromkeys(
-        ("Mm", "Bmm", "Mv", "Addmm", "Addmv", "Baddbmm", "LinalgCross", "Gather", "Scatter",
-         "ScatterAdd", "IndexAdd", "IndexCopy", "IndexReduce", "ScatterReduce", "LinalgVectorNorm",
-         "max", "min", "aminmax", "Sort", "Topk", "argmax", "argmin", "Tril", "Triu", "Renorm",
-         "Softmax", "LogSoftmax", "LinalgInvEx", "LinalgDet", "LinalgSolveEx", "LinalgCholeskyEx",
-         "linalg_qr", "LinalgSvd", "LinalgEigh", "linalg_slogdet", "isin", "Diag", "TakeAlongDim"),
-        _STRUCTURED,
-    ),
-    **dict.fromkeys(("Clamp", "Neg", "Round", "Sign"), _ITERATED),
-    **dict.fromkeys(("Cummax", "Cummin", "Logcumsumexp"), _SCANNED),
-    "Amax": "Expected the dtype for input and out to match, but got {Want} for input's dtype and "
-            "{Got} for out's dtype.",
-    "Dot": "result dtype {Got} does not match input dtype {Want}",
-    "Addbmm": "self and mat2 must have the same dtype, but got {Got} and {Want}",
-    "Tensordot": "tensordot: Expected the output tensor to have dtype {Want}, but got an output "
-                 "tensor with dtype {Got}",
-    "IndexSelect": _SELECTED.replace("{name}", "index_select"),
-    "MaskedSelect": _SELECTED.replace("{name}", "masked_select"),
-    "Take": "take(): self and out expected to have the same dtype, but got self.dtype = {Want} and "
-            "out.dtype = {Got}",
-    "Kthvalue": "output values must be of same type as input",
-    "Median": "Expected tensor for 'values' to have the same type as tensor for argument #2 "
-              "'self'; but type torch.{Got}Tensor does not equal torch.{Want}Tensor",
-    "Mode": "expected scalar type '{Want}' but got '{Got}' for values output",
-    "NanToNum": "nan_to_num: dtype of out: {Got} should be same as input: {Want}",
-    "all": "all only supports bool tensor for result, got: {Got}",
-    "any": "any only supports bool tensor for result, got: {Got}",
-    "heaviside": "heaviside is not yet implemented for tensors with different dtypes.",
-    "nonzero": "nonzero: Expected out tensor to have scalar type Long but got scalar type{Got}",
-    "multinomial": "multinomial expects Long tensor out, got: {Got}",
-    "histc": "torch.histogram: input tensor and hist tensor should have the same dtype, but got "
-             "input {want} and hist {got}",
-    "Frexp": "torch.frexp() expects mantissa to have dtype {want} but got {got}",
-    "LinalgSolveTriangular": "expected scalar type {Want} but found {Got}",
-    "Where": "Expected out type to be {Want} but got {Got}",
-}  # fmt: skip
-_TEXTS.update({"Amin": _TEXTS["Amax"], "Nanmedian": _TEXTS["Median"]})
-# These may write truth values to bytes.
-_BYTES = ("all", "any")
-_JOINED = "torch.cat(): input types can't be cast to the desired output type {Got}"
-_SAFELY = (
-    "{name}: Expected result to be safely castable from {Want} dtype, but got result with dtype "
-    "{Got}"
-)
-# What PyTorch says where a cast loses a category.
-_LOSSES: dict[str, str] = {
-    "Cat": _JOINED,
-    "Stack": _JOINED,
-    "LinalgPinv": _SAFELY.replace("{name}", "linalg.pinv"),
-    "LinalgMatrixPower": _SAFELY.replace("{name}", "matrix_power"),
-    "Logsumexp": "logsumexp(): Expected floating point type for result tensor, but got: {Got}",
-    "Mvlgamma": "mvlgamma: result type {Want} can't be cast to the desired output type {Want}",
-}
-# These take the memory of out= as it comes.
-_MAKERS = ("rand", "randn", "randint", "randperm", "zeros", "full", "arange", "Addbmm")
+SAME_DTYPE = "Expected out tensor to have dtype {want}, but got {got} instead"
+FOUND_DTYPE = "Found dtype {Got} but expected {Want}"
+SCALAR_TYPE = "expected scalar_type {Want} but found {Got}"
 
 
 def check_output(name: str, result: DType, out: DType) -> None:
@@ -116,11 +58,11 @@ def check_output(name: str, result: DType, out: DType) -> None:
 
     For two different dtypes.
     """
-    function = name.partition("Backward")[0]
-    text = _TEXTS.get(function)
-    if text is None and not can_cast(result, out):
-        text = _LOSSES.get(function)
-    if text is None or (name in _BYTES and out.name == "uint8"):
+    traits = fn_type(name).traits
+    text = traits.out_dtype
+    if not text and not can_cast(result, out):
+        text = traits.out_category
+    if not text or (traits.out_bytes and out.name == "uint8"):
         return
     names = {"want": c_name(result), "got": c_name(out)}
     raise DTypeError(text.format(Want=torch_name(result), Got=torch_name(out), **names))
@@ -128,7 +70,7 @@ def check_output(name: str, result: DType, out: DType) -> None:
 
 def warn_resized(name: str, shape: Shape, wanted: Shape) -> None:
     """Warn, as PyTorch does, that ``out=`` with elements takes the size of the result."""
-    if name in _MAKERS:
+    if fn_type(name).traits.out_resizes:
         return
     warn(
         "An output with one or more elements was resized since it had shape "
@@ -136,10 +78,6 @@ def warn_resized(name: str, shape: Shape, wanted: Shape) -> None:
         "This behavior is deprecated: give a tensor of that size, or one without elements, such "
         "as t.resize_(0)."
     )
-
-
-# What reads its operands in any order, so that PyTorch refuses to write into their memory.
-_APART = ("Cat", "Gather", "IndexSelect", "Kthvalue", "MaskedSelect", "Stack", "Take", "Topk")
 
 
 def give(node: Node, name: str, parents: Sequence[Any], out: Tensor | None = None) -> Tensor:
@@ -166,7 +104,7 @@ def give(node: Node, name: str, parents: Sequence[Any], out: Tensor | None = Non
         check_output(name, node.dtype, out.dtype)
     if node.op.name in ("map", "scan"):
         refuse_overlap(out, parents)
-    elif name in _APART:
+    elif fn_type(name).traits.out_separate:
         refuse_overlap(out, parents, same=True)
     if out.shape != result.shape:
         check_writable(out)

@@ -13,24 +13,17 @@ from lazyt.config import config
 from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
 from lazyt.handle import pending, tape
 from lazyt.handle.device import pending_storages, settled
+from lazyt.handle.function_table import declare_grad_fn
 from lazyt.handle.grad_mode import blocks, first_version, mode
 from lazyt.handle.hooks import hook
-from lazyt.handle.layout import (
-    channels_last_3d,
-    common_order,
-    dense_strides,
-    follows,
-    is_dense,
-    strides_in,
-    strides_like,
-    suggests_channels_last,
-)
+from lazyt.handle.layout import is_dense, strides_in
 from lazyt.handle.pending import PATIENCE
+from lazyt.handle.result_layout import elementwise, preserving
 from lazyt.handle.storage import Storage
 from lazyt.handle.tape import AccumulateGrad, GradFn, Moves, Written, hand_over, output_number
 from lazyt.handle.tensor import Tensor
 from lazyt.handle.views import OVERLAP, Permute, Step, View, contiguous_strides, is_contiguous
-from lazyt.ir.dtypes import DType, bfloat16, dtype_by_numpy, float32
+from lazyt.ir.dtypes import DType, dtype_by_numpy
 from lazyt.ir.forms import PLACED, use
 from lazyt.ir.graph import Node, Shape, clock, record_source
 from lazyt.runtime.memory import Buffer
@@ -160,6 +153,11 @@ def lay_out(tensor: Tensor, strides: Shape) -> Tensor:
     return tensor
 
 
+declare_grad_fn("ToCopy", layout=preserving)
+declare_grad_fn("Copy", replaces=True)
+declare_grad_fn("CopySlices", saves="q")
+
+
 def copied(input: Tensor, node: Node, name: str, wanted: Any) -> Tensor:
     """A copy of ``input`` with the value ``node``, in the format ``wanted`` (None preserves)."""
     result = wrap(node, input, name=name)
@@ -169,144 +167,14 @@ def copied(input: Tensor, node: Node, name: str, wanted: Any) -> Tensor:
     return lay_out(result, strides_in(shape, input.strides, wanted, name.lower()))
 
 
-# Functions whose last step is element-wise though PyTorch's have code, and results, of their own.
-_ROW_MAJOR = frozenset({
-    "Softmax", "LogSoftmax", "MaskedFill", "Tril", "Triu", "NativeLayerNorm",
-    "Mean", "Var", "Std", "Norm", "Logsumexp", "Cummax", "Cummin", "Addmm", "Addmv", "Baddbmm",
-    "Cdist", "LinalgLu", "LuUnpack", "Renorm", "RmsNorm", "Mvlgamma", "Logcumsumexp", "View",
-    "AvgPool3D", "MaxPool1D", "Normal", "Ones", "Bernoulli",
-})  # fmt: skip
-# Functions with other code that keep the order of their first operand.
-_PRESERVING = frozenset({
-    "Flip", "Put", "Clone", "ToCopy", "IndexPut", "IndexFill", "SelectScatter", "SliceScatter",
-    "DiagonalScatter", "AsStridedScatter", "Fill", "Sort", "PreluKernel", "Addr",
-})  # fmt: skip
-# Functions whose results have their channels last where the first operand has them last.
-_CHANNELED = frozenset({
-    "AvgPool2D", "MaxPool2DWithIndices", "MaxPool3DWithIndices", "AdaptiveAvgPool2D",
-    "AdaptiveMaxPool2D", "MaxUnpool2D", "ConstantPadNd", "ReflectPad2D", "ReflectPad3D",
-    "ReplicatePad2D", "ReplicatePad3D", "PixelShuffle", "PixelUnshuffle", "ChannelShuffle",
-    "NativeBatchNorm", "NativeGroupNorm", "Roll", "UpsampleNearest2D", "UpsampleNearest3D",
-    "UpsampleBilinear2D", "UpsampleBicubic2D", "UpsampleLanczos2D", "UpsampleTrilinear3D",
-})  # fmt: skip
-# Functions of lines that PyTorch computes as images of one row.
-_OF_ROWS = frozenset(
-    {"AvgPool1D", "MaxPool1DWithIndices", "AdaptiveAvgPool1D", "AdaptiveMaxPool1D"}
-)
-
-# Of whole numbers these are copies.
-_ROUNDING = frozenset({"Ceil", "Floor", "Round", "Trunc"})
-
-
-def _as_batch(shape: Shape, strides: Shape, rank: int) -> tuple[Shape, Shape]:
-    """Shape and strides of [N, C, *spatial], of one sample or of rows that have no height."""
-    if len(shape) == rank + 1:
-        shape, strides = (1, *shape), (shape[0] * strides[0], *strides)
-    if rank == 1:
-        shape = (*shape[:2], 1, shape[2])
-        strides = (*strides[:2], strides[2] * shape[3], strides[2])
-    return shape, strides
-
-
-# Functions of several tensors: any of a convolution's first two has its channels last, or all.
-_CHANNELS_OF_SEVERAL = {"Convolution": any, "Cat": all, "AdaptiveAvgPool3D": all}
-
-
-def _channel_strides(title: str, shape: Shape, parents: Sequence[Any]) -> Shape:
-    """The strides of the result of a function that looks for channels that lie last."""
-    given = [(tuple(p.shape), p.strides) for p in parents if isinstance(p, Tensor)]
-    first = given[0][0]
-    rank, chooses = len(first) - 2, _CHANNELS_OF_SEVERAL.get(title, all)
-    if title == "Convolution":
-        rank = len(given[1][0]) - 2
-        # Lines are made row-major first; three dimensions have kernels of both orders in two types.
-        given = [_as_batch(own, steps, rank) for own, steps in given[rank == 1 : 2]]
-        if rank == 3 and parents[0].dtype not in (float32, bfloat16):
-            return contiguous_strides(shape)
-    elif title in _OF_ROWS and len(first) == 3:
-        rank = 1
-        given = [_as_batch(*given[0], rank)]
-    elif title == "MaxPool3DWithIndices" and len(first) == 4:
-        own, steps = given[0]
-        found = follows((1, *own), (1, *steps), channels_last_3d)
-        return dense_strides(shape, (1, 2, 3, 0)) if found else contiguous_strides(shape)
-    elif title == "AdaptiveAvgPool3D" and set(shape[2:]) != {1}:
-        return contiguous_strides(shape)
-    elif title != "Cat":
-        given = given[:1]
-    if not chooses(suggests_channels_last(own, steps) for own, steps in given):
-        return contiguous_strides(shape)
-    wide, _ = _as_batch(shape, contiguous_strides(shape), rank)
-    sizes = tuple(max(n, 1) for n in wide)
-    strides = dense_strides(sizes, (0, *range(2, len(wide)), 1))
-    if rank == 1:
-        strides = (*strides[:2], strides[3])
-    return strides[len(strides) - len(shape) :]
-
-
 def arrange_like(result: Tensor, name: str, parents: Sequence[Any]) -> Tensor:
     """``result`` of the function called ``name``, laid out as that function's operands ask for."""
-    node = result._storage.node
-    if not node.shape or (len(node.shape) == 1 and node.shape[0] > 1):  # there is one order
+    shape = result._storage.node.shape
+    if not shape or (len(shape) == 1 and shape[0] > 1):  # there is one order
         return result
-    if node.op.name == "detach":  # under no_grad
-        node = node.inputs[0]
-    title = name.partition("Backward")[0]
-    if title in _PRESERVING or (title in _ROUNDING and result.dtype.kind != "f"):
-        first = parents[0]
-        if first.shape != result.shape:
-            return result
-        return lay_out(result, strides_like(tuple(first.shape), first.strides))
-    if title in _CHANNELED or title in _OF_ROWS or title in _CHANNELS_OF_SEVERAL:
-        return lay_out(result, _channel_strides(title, tuple(result.shape), parents))
-    power_of_number = title == "Pow" and not isinstance(parents[0], Tensor)
-    if node.op.name != "map" or title in _ROW_MAJOR or power_of_number:
-        return result
-    shape = node.shape
-    views = [(p, p._view) for p in parents if isinstance(p, Tensor)]
-    key = (shape, *[
-        (p._storage.node.shape, None) if view is None else (view.shape, view.strides)
-        for p, view in views
-    ])  # fmt: skip
-    if key not in _elementwise:
-        if len(_elementwise) >= _MOST_KEPT:
-            _elementwise.clear()
-        _elementwise[key] = _elementwise_strides(
-            shape, [(tuple(p.shape), p.strides) for p, _ in views]
-        )
-    strides = _elementwise[key]
+    rule = tape.fn_type(name).traits.layout or elementwise
+    strides = rule(result, parents)
     return result if strides is None else lay_out(result, strides)
-
-
-#: What ``_elementwise_strides`` gave, by shape, and by shapes and strides of the operands.
-_elementwise: dict[tuple[Any, ...], Shape | None] = {}
-_MOST_KEPT = 4096
-
-
-def _elementwise_strides(shape: Shape, given: Sequence[tuple[Shape, Shape]]) -> Shape | None:
-    """The strides of what an element-wise function makes of operands of these shapes and strides;
-    None where it is row-major."""
-    if all(is_contiguous(own, strides) for own, strides in given) or not _spans(shape, given):
-        return None
-    first, strides = given[0]
-    if all(pair == given[0] for pair in given) and first == shape and is_dense(first, strides):
-        return strides
-    return dense_strides(shape, common_order(shape, given))
-
-
-def _spans(shape: Shape, operands: Sequence[tuple[Shape, Shape]]) -> bool:
-    """Whether the operands' shapes broadcast to just ``shape``."""
-    rank = len(shape)
-    extents = [1] * rank
-    for own, _ in operands:
-        if len(own) > rank:
-            return False
-        for axis, extent in enumerate(own, rank - len(own)):
-            if extent != 1:
-                if extents[axis] not in (1, extent):
-                    return False
-                extents[axis] = extent
-    return tuple(extents) == shape
 
 
 def over_budget(storage: Storage) -> None:

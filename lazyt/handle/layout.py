@@ -1,7 +1,7 @@
 """Strides and memory formats: the orders in which the elements of a tensor may lie in memory.
 
-Here is the arithmetic of shapes and strides; ``dispatch.arrange_like`` says which function gives
-its results which strides.
+Here is the arithmetic of shapes and strides; ``result_layout`` has the rules by which functions
+give their results strides.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -21,10 +22,7 @@ class InitializationError(LazytError, ValueError):
     """A tensor, or a setting, that an initialisation cannot work with."""
 
 
-_GAIN_ONE = (
-    "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
-    "conv_transpose3d", "sigmoid",
-)  # fmt: skip
+_CONVOLUTION = r"conv(_transpose)?[123]d"
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
@@ -35,7 +33,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
     Raises InitializationError (a ValueError) for an unknown nonlinearity.
     """
-    if nonlinearity in _GAIN_ONE:
+    if nonlinearity in ("linear", "sigmoid") or re.fullmatch(_CONVOLUTION, str(nonlinearity)):
         return 1
     if nonlinearity == "tanh":
         return 5.0 / 3

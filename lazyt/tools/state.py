@@ -103,10 +103,11 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "_known": ("atomic", "devices by place, so that is compares them"),
         "pending_storages": ("atomic", "with values pending on devices; writers of tensors add"),
     },
-    "handle.dispatch": {"_elementwise": ("atomic", "memo: strides of element-wise results")},
     "handle.function_table": {
         "_by_function": ("import", "entries of the function table by function"),
         "entries": ("import", "entries of the function table in order"),
+        "grad_fns": ("import", "what is declared of grad_fns by name"),
+        "pair_forms": ("import", "forms of functions of two operands by name"),
     },
     "handle.grad_mode": {
         "blocks": ("handle.grad_mode.blocks.lock", "how many inference blocks are open"),
@@ -124,6 +125,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "budget": ("atomic", "nodes and bytes until pending work is measured; wrap counts down"),
     },
     "handle.pytree": {"_registered": ("import", "classes that users registered as trees")},
+    "handle.result_layout": {"_elementwise": ("atomic", "memo: strides of element-wise results")},
     "handle.storage": {"_pointed": ("atomic", "which storage gave away a device's address")},
     "handle.tape": {
         "_hook_keys": ("atomic", "numbers of hooks"),

@@ -15,20 +15,29 @@ from lazyt.functional import methods
 from lazyt.functional.calls import explain_calls
 from lazyt.functional.elementwise.unary import floating
 from lazyt.handle import function_table
+from lazyt.handle.function_table import declare_grad_fn
+from lazyt.handle.result_layout import row_major
 from lazyt.ir.scalar import Expr, call
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def _square(x: Expr) -> Expr:
+    return call("mul", x, x)
+
+
 def _cube(x: Expr) -> Expr:
-    return call("mul", call("mul", x, x), x)
+    return call("mul", _square(x), x)
 
 
 @pytest.fixture
 def cube(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A function that is declared now, as a module of the package declares its own."""
     monkeypatch.setattr(function_table, "entries", list(function_table.entries))
-    declared = floating("probe_cube", "ProbeCube", "The third power.", _cube, cast="full")
+    monkeypatch.setattr(function_table, "grad_fns", dict(function_table.grad_fns))
+    declared = floating(
+        "probe_cube", "ProbeCube", "The third power.", _cube, cast="full", saves="a"
+    )
     names = {"probe_cube": declared}
     explain_calls(names, ["probe_cube"], "lazyt")
     yield names["probe_cube"]
@@ -52,6 +61,47 @@ def test_it_has_derivatives_of_all_orders_under_its_own_name(cube: Any) -> None:
     first: Any = lazyt.autograd.grad(y.sum(), x, create_graph=True)[0]
     second: Any = lazyt.autograd.grad(first.sum(), x)[0]
     assert first.tolist() == [3.0, 12.0] and second.tolist() == [6.0, -12.0]
+
+
+def test_its_operand_is_saved_for_the_backward(cube: Any) -> None:
+    x: Any = lazyt.ones(2, requires_grad=True)
+    operand = x * 2
+    loss = cube(operand).sum()
+    operand.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+    operand = x * 2
+    result = cube(operand)
+    result.add_(1)  # which its gradient does not read
+    result.sum().backward()
+    assert x.grad.tolist() == [24.0, 24.0]
+
+
+def test_its_result_lies_in_memory_as_its_operand(cube: Any) -> None:
+    x: Any = lazyt.rand(2, 3, 4, 5).contiguous(memory_format=lazyt.channels_last)
+    y = cube(x)
+    assert y.is_contiguous(memory_format=lazyt.channels_last) and y.stride() == x.stride()
+    assert lazyt.equal(y, x * x * x)
+    assert cube(lazyt.rand(2, 3).t()).stride() == (1, 3)
+
+
+def test_a_declared_layout_decides_about_strides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(function_table, "entries", list(function_table.entries))
+    monkeypatch.setattr(function_table, "grad_fns", dict(function_table.grad_fns))
+    square: Any = floating(
+        "probe_square", "ProbeSquare", "The square.", _square, method=False, layout=row_major
+    )
+    x: Any = lazyt.rand(2, 3, 4, 5).contiguous(memory_format=lazyt.channels_last)
+    assert square(x).stride() == (60, 20, 5, 1)
+    assert lazyt.equal(square(x), x * x)
+
+
+def test_a_grad_fn_is_declared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(function_table, "grad_fns", dict(function_table.grad_fns))
+    first = declare_grad_fn("Probe", saves="a")
+    assert declare_grad_fn("Probe", saves="a") == first
+    with pytest.raises(ValueError, match="Probe is declared twice"):
+        declare_grad_fn("Probe", saves="r")
 
 
 def test_its_wrong_calls_are_explained_and_it_is_documented(

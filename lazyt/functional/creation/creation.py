@@ -36,6 +36,7 @@ from lazyt.handle.device import CPU, check_device, device, placed
 from lazyt.handle.dispatch import array_node, lay_out, method, type_title, wrap
 from lazyt.handle.function_table import declare, function
 from lazyt.handle.layout import dense_strides, is_dense, strided, strides_in
+from lazyt.handle.result_layout import row_major
 from lazyt.handle.tensor import Size, Tensor
 from lazyt.handle.views import contiguous_strides
 from lazyt.ir.dtypes import DType, bool_, float32, float64, int64, package_name
@@ -313,7 +314,7 @@ def _size(size: Any, kwargs: dict[str, Any], function: str) -> Shape:
     return as_shape(size, function)
 
 
-@function()
+@function(out_resizes=True)
 def zeros(*size: Any, **kwargs: Any) -> Tensor:
     """A tensor of zeros: ``zeros(2, 3)`` or ``zeros((2, 3))``.
 
@@ -323,7 +324,7 @@ def zeros(*size: Any, **kwargs: Any) -> Tensor:
     return _filled(_size(size, kwargs, "zeros"), 0, "zeros", **kwargs)
 
 
-@function()
+@function(layout=row_major)
 def ones(*size: Any, **kwargs: Any) -> Tensor:
     """A tensor of ones: ``ones(2, 3)`` or ``ones((2, 3))``.
 
@@ -343,7 +344,7 @@ def empty(*size: Any, **kwargs: Any) -> Tensor:
     return _filled(_size(size, kwargs, "empty"), 0, "empty", **kwargs)
 
 
-@function()
+@function(out_resizes=True)
 def full(
     size: Any, fill_value: Any, *, out: Tensor | None = None, dtype: Any = None,
     layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
@@ -567,7 +568,7 @@ _ARANGE_ENDS = (
 )  # fmt: skip
 
 
-@function(fractions=("start",))
+@function(fractions=("start",), out_resizes=True)
 def arange(
     start: Any = None, end: Any = None, step: Any = 1, *, out: Tensor | None = None,
     dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,

@@ -16,8 +16,10 @@ from lazyt.functional.type_promotion import get_default_dtype, require_floating
 from lazyt.handle.autocast import in_low_precision
 from lazyt.handle.dispatch import type_title
 from lazyt.handle.function_table import function
+from lazyt.handle.result_layout import preserving
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_
+from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
 
 __all__ = [
@@ -98,7 +100,14 @@ def _relu(x: Expr) -> Expr:
     return call("bound_below", x, _of(0, x))
 
 
-@function(method=True, inplace="function")
+def _by_relu(result: Node, cotangent: Node) -> Node:
+    """The gradient by the saved result, of which it is a function with a gradient of zeros."""
+    zero = ops.constant(0, result.dtype)
+    part = ops.apply("where", ops.apply("gt", result, zero), cotangent, zero)
+    return ops.apply("where", ops.constant(True, bool_), part, result)
+
+
+@function(method=True, inplace="function", saves="r", by_result=_by_relu)
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """``max(x, 0)``, with gradient 0 at 0. Raises DTypeError for bools."""
     node = require_tensor(input, "relu").node
@@ -123,7 +132,7 @@ def relu_(input: Tensor) -> Tensor:
     return relu(input, True)
 
 
-@function()
+@function(saves="a")
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """x times the normal distribution function, exactly or by ``tanh``. Raises LazytError."""
     if approximate not in ("none", "tanh"):
@@ -136,7 +145,7 @@ def _silu(x: Expr) -> Expr:
     return call("mul", x, call("sigmoid", x))
 
 
-@function()
+@function(saves="a")
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * sigmoid(x)``."""
     return written(input, _apply(_silu, "silu", "Silu", input), inplace)
@@ -149,13 +158,13 @@ def _softplus(x: Expr, beta: Expr, threshold: Expr) -> Expr:
     return call("where", high, x, call("div", soft, beta))
 
 
-@function(cast="full")
+@function(cast="full", saves="a")
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     """``log(1 + exp(beta * x)) / beta``, and x itself above the threshold."""
     return _apply(_softplus, "softplus", "Softplus", input, beta, threshold)
 
 
-@function()
+@function(saves="s")
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * tanh(softplus(x))``."""
     return written(input, _apply(mish_of, "mish", "Mish", input), inplace)
@@ -167,13 +176,13 @@ def _elu(x: Expr, alpha: Expr) -> Expr:
     return call("where", below, call("mul", alpha, low), x)
 
 
-@function()
+@function(saves="a")
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x above 0, ``alpha * (exp(x) - 1)`` below."""
     return written(input, _apply(_elu, "elu", "Elu", input, alpha), inplace)
 
 
-@function()
+@function(saves="s")
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x above 0, ``alpha * (exp(x / alpha) - 1)`` below. Raises LazytError for alpha 0."""
     if alpha == 0:
@@ -204,14 +213,14 @@ def _leaky(x: Expr, slope: Expr) -> Expr:
     return call("where", call("gt", x, _of(0, x)), x, call("mul", x, slope))
 
 
-@function()
+@function(saves="a")
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x above 0, ``negative_slope * x`` below."""
     result = _apply(_leaky, "leaky_relu", "LeakyRelu", input, negative_slope)
     return written(input, result, inplace)
 
 
-@function(method=True)
+@function(method=True, grad_name="PreluKernel", saves="a", layout=preserving)
 @in_low_precision
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """``leaky_relu`` with a learned slope, one for all or one per channel (dimension 1).
@@ -248,7 +257,7 @@ def _clipped(x: Expr, low: Expr, high: Expr) -> Expr:
     return call("bound_above", call("bound_below", x, low), high)
 
 
-@function()
+@function(saves="a")
 def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
@@ -277,7 +286,7 @@ def _hardsigmoid(x: Expr) -> Expr:
     return call("div", shifted, _of(6, x))
 
 
-@function()
+@function(saves="s")
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """``relu6(x + 3) / 6``."""
     return written(input, _apply(_hardsigmoid, "hardsigmoid", "Hardsigmoid", input), inplace)
@@ -287,7 +296,7 @@ def _hardswish(x: Expr) -> Expr:
     return call("mul", x, _hardsigmoid(x))
 
 
-@function()
+@function(saves="s")
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * relu6(x + 3) / 6``."""
     return written(input, _apply(_hardswish, "hardswish", "Hardswish", input), inplace)
@@ -297,7 +306,7 @@ def _logsigmoid(x: Expr) -> Expr:
     return call("neg", softplus_of(call("neg", x)))
 
 
-@function()
+@function(grad_name="LogSigmoid", saves="a")
 def logsigmoid(input: Tensor) -> Tensor:
     """``log(sigmoid(x))`` without underflow."""
     return _apply(_logsigmoid, "log_sigmoid", "LogSigmoid", input)
@@ -319,7 +328,7 @@ def _threshold(x: Expr, limit: Expr, value: Expr) -> Expr:
     return call("where", call("le", x, limit), value, x)  # NaN stays
 
 
-@function()
+@function(saves="s")
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """x above the threshold, ``value`` elsewhere. Raises DTypeError for what is no number, and
     LazytError for a ``value`` that the dtype cannot hold."""
@@ -344,7 +353,7 @@ def _softshrink(x: Expr, width: Expr) -> Expr:
     return call("where", call("gt", x, width), call("sub", x, width), low)
 
 
-@function()
+@function(saves="s")
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x moved towards 0 by ``lambd``, and 0 within it. Raises LazytError for a negative one."""
     require_floating("softshrink_check", require_tensor(input, "softshrink").dtype)
@@ -361,7 +370,7 @@ def _hardshrink(x: Expr, width: Expr) -> Expr:
     return call("where", call("le", call("abs", x), width), _of(0, x), x)  # NaN stays
 
 
-@function(method=True)
+@function(method=True, saves="s")
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x, and 0 within ``lambd`` of 0."""
     return _apply(_hardshrink, "hardshrink", "Hardshrink", input, lambd, exact=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,9 @@ from lazyt.functional import return_types
 from lazyt.functional.calls import by_old_form
 from lazyt.functional.creation.nesting import refuse_number
 from lazyt.functional.operands import (
+    ONE_TENSOR,
+    ONE_TENSOR_PLAIN,
+    TENSOR_FIRST,
     Build,
     as_number,
     broadcast_all,
@@ -29,7 +32,8 @@ from lazyt.functional.operands import scalar_build as scalar_build
 from lazyt.functional.results import give, inplace_form, short_forms
 from lazyt.functional.type_promotion import as_dtype, c_name, get_default_dtype, torch_name
 from lazyt.handle.autocast import raised_on_gpu
-from lazyt.handle.function_table import declare, entry_of, function
+from lazyt.handle.function_table import declare, declare_grad_fn, entry_of, function
+from lazyt.handle.result_layout import elementwise
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bool_, float16, float64, int32
 from lazyt.ir.forms import use
@@ -133,7 +137,9 @@ def _in_old_form(
     return function(*found[0], **found[1])
 
 
-@function(method=True, inplace="method", checks=True, old_forms=("self alpha other",))
+@function(
+    method=True, inplace="method", checks=True, old_forms=("self alpha other",), takes_number=True
+)
 def add(input: Any, other: Any, *old: Any, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """``input + alpha * other``. Raises ShapeError, DTypeError as PyTorch does."""
     if old:
@@ -144,7 +150,9 @@ def add(input: Any, other: Any, *old: Any, alpha: Any = 1, out: Tensor | None = 
     return give(mapped(_ADD, (x, y), dtype, dtype), "Add", (input, other), out)
 
 
-@function(method=True, inplace="method", checks=True, old_forms=("self alpha other",))
+@function(
+    method=True, inplace="method", checks=True, old_forms=("self alpha other",), takes_number=True
+)
 def sub(input: Any, other: Any, *old: Any, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """``input - alpha * other``. Raises DTypeError for bool operands."""
     if old:
@@ -172,14 +180,21 @@ def _refuse_bool(a: Any, b: Any) -> None:
         )
 
 
-@function(method=True, checks=True)
+@function(
+    method=True,
+    checks=True,
+    forms=(
+        "Tensor input, Tensor other, *, Number alpha = 1",
+        "Tensor input, Number other, Number alpha = 1",
+    ),
+)
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """``other - alpha * input``. Raises DTypeError as ``sub``, and unless ``input`` is a tensor."""
     check_pair(input, other, "rsub")
     return sub(other, input, alpha=alpha)
 
 
-@function(method=True, inplace="method", checks=True)
+@function(method=True, inplace="method", checks=True, saves="p", takes_number=True)
 def mul(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """``input * other``; of bools, the logical and."""
     x, y, dtype = pair(input, other, "mul")
@@ -220,7 +235,26 @@ def _itself(x: Expr) -> Expr:
 _TRUTH_POWERS: dict[bool, Build] = {False: _always, True: _itself}
 
 
-@function(method=True, inplace="method", checks=True, cast="full")
+_POWER_FORMS = tuple(form.replace("other", "exponent") for form in ONE_TENSOR)
+
+
+def _order_of_powers(result: Tensor, parents: Sequence[Any]) -> tuple[int, ...] | None:
+    """Powers of a number are row-major."""
+    return elementwise(result, parents) if isinstance(parents[0], Tensor) else None
+
+
+declare_grad_fn("PowBackward0", saves="a", layout=_order_of_powers)  # to a number
+
+
+@function(
+    method=True,
+    inplace="method",
+    checks=True,
+    cast="full",
+    saves="ar",
+    layout=_order_of_powers,
+    forms=_POWER_FORMS,
+)
 def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     """``input ** exponent``. Raises LazytError for integers to negative integer powers."""
     if use.any and out is None:
@@ -245,7 +279,7 @@ def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     return give(mapped(_POW, (x, y), dtype, dtype), name, (input, exponent), out)
 
 
-@function(method=True, checks=True)
+@function(method=True, checks=True, forms=_POWER_FORMS)
 def float_power(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     """``input ** exponent`` in float64."""
     x, y, _ = pair(input, exponent, "float_power")
@@ -333,16 +367,42 @@ def _logical(name: str, doc: str, **facts: Any) -> Binary:
     return _declared(function, name, doc, {"inplace": "method", **facts})
 
 
-maximum = _same("maximum", "Maximum", "The larger element; NaN wins.")
-minimum = _same("minimum", "Minimum", "The smaller element; NaN wins.")
-fmax = _same("fmax", "Fmax", "The larger element; a number wins over NaN.")
-fmin = _same("fmin", "Fmin", "The smaller element; a number wins over NaN.")
+maximum = _same("maximum", "Maximum", "The larger element; NaN wins.", saves="a")
+minimum = _same("minimum", "Minimum", "The smaller element; NaN wins.", saves="a")
+fmax = _same("fmax", "Fmax", "The larger element; a number wins over NaN.", saves="a")
+fmin = _same("fmin", "Fmin", "The smaller element; a number wins over NaN.", saves="a")
 hypot = _same(
-    "hypot", "Hypot", "sqrt(input**2 + other**2) without overflow.", "f", inplace="method"
+    "hypot",
+    "Hypot",
+    "sqrt(input**2 + other**2) without overflow.",
+    "f",
+    inplace="method",
+    saves="er",
 )
-bitwise_and = _same("bitwise_and", "BitwiseAnd", "Bits set in both.", "bui", inplace="method")
-bitwise_or = _same("bitwise_or", "BitwiseOr", "Bits set in either.", "bui", inplace="method")
-bitwise_xor = _same("bitwise_xor", "BitwiseXor", "Bits set in one only.", "bui", inplace="method")
+bitwise_and = _same(
+    "bitwise_and",
+    "BitwiseAnd",
+    "Bits set in both.",
+    "bui",
+    inplace="method",
+    forms=ONE_TENSOR_PLAIN,
+)
+bitwise_or = _same(
+    "bitwise_or",
+    "BitwiseOr",
+    "Bits set in either.",
+    "bui",
+    inplace="method",
+    forms=ONE_TENSOR_PLAIN,
+)
+bitwise_xor = _same(
+    "bitwise_xor",
+    "BitwiseXor",
+    "Bits set in one only.",
+    "bui",
+    inplace="method",
+    forms=ONE_TENSOR_PLAIN,
+)
 bitwise_left_shift = _same(
     "bitwise_left_shift",
     "Shift",
@@ -350,6 +410,7 @@ bitwise_left_shift = _same(
     "ui",
     "shift_left",
     inplace="method",
+    forms=ONE_TENSOR_PLAIN,
 )
 bitwise_right_shift = _same(
     "bitwise_right_shift",
@@ -358,18 +419,28 @@ bitwise_right_shift = _same(
     "ui",
     "shift_right",
     inplace="method",
+    forms=ONE_TENSOR_PLAIN,
 )
 atan2 = _floating(
-    "atan2", "Atan2", "The angle of the point (other, input), in radians.", cast="widest"
+    "atan2", "Atan2", "The angle of the point (other, input), in radians.", cast="widest", saves="a"
 )
-copysign = _floating("copysign", "Copysign", "``input`` with the sign of ``other``.")
-xlogy = _floating("xlogy", "Xlogy", "input * log(other), 0 where input is 0.", inplace="function")
-eq = _comparison("eq", "Where the operands are equal.")
-ne = _comparison("ne", "Where the operands differ.")
-lt = _comparison("lt", "Where ``input`` is less.")
-le = _comparison("le", "Where ``input`` is less or equal.")
-gt = _comparison("gt", "Where ``input`` is greater.")
-ge = _comparison("ge", "Where ``input`` is greater or equal.")
+copysign = _floating(
+    "copysign", "Copysign", "``input`` with the sign of ``other``.", saves="sr", forms=TENSOR_FIRST
+)
+xlogy = _floating(
+    "xlogy",
+    "Xlogy",
+    "input * log(other), 0 where input is 0.",
+    inplace="function",
+    saves="a",
+    forms=ONE_TENSOR,
+)
+eq = _comparison("eq", "Where the operands are equal.", forms=TENSOR_FIRST)
+ne = _comparison("ne", "Where the operands differ.", forms=TENSOR_FIRST)
+lt = _comparison("lt", "Where ``input`` is less.", forms=TENSOR_FIRST)
+le = _comparison("le", "Where ``input`` is less or equal.", forms=TENSOR_FIRST)
+gt = _comparison("gt", "Where ``input`` is greater.", forms=TENSOR_FIRST)
+ge = _comparison("ge", "Where ``input`` is greater or equal.", forms=TENSOR_FIRST)
 logical_and = _logical("logical_and", "Where both are true.")
 logical_or = _logical("logical_or", "Where either is true.")
 logical_xor = _logical("logical_xor", "Where exactly one is true.")
@@ -461,7 +532,11 @@ def _heaviside(x: Expr, at_zero: Expr) -> Expr:
     return call("where", call("eq", x, zero), at_zero, step)
 
 
-@function(method=True, inplace="method")
+@function(
+    method=True,
+    inplace="method",
+    out_dtype="heaviside is not yet implemented for tensors with different dtypes.",
+)
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
     """0 below 0, 1 above, ``values`` at 0. Raises LazytError for operands of two dtypes."""
     x, y = require_tensor(input, "heaviside"), require_tensor(values, "heaviside", "values", 2)
@@ -488,7 +563,7 @@ def logaddexp_expr(a: Expr, b: Expr) -> Expr:
     return call("where", same, a, call("add", top, call("log1p", call("exp_nonpositive", gap))))
 
 
-@function(method=True)
+@function(method=True, saves="a")
 def logaddexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``log(exp(input) + exp(other))`` without overflow. Raises NoKernelError for whole numbers."""
     x, y, dtype = _operands(input, other, "logaddexp", "f")
@@ -504,7 +579,7 @@ def _logaddexp2(a: Expr, b: Expr) -> Expr:
     return call("where", same, a, call("add", top, rise))
 
 
-@function(method=True)
+@function(method=True, saves="a")
 def logaddexp2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``log2(2**input + 2**other)``, without overflow. Raises DTypeError for whole numbers."""
     x, y, dtype = _operands(input, other, "logaddexp2", "f")
@@ -590,7 +665,9 @@ def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Ten
 _MANTISSA, _EXPONENT = scalar_build("mantissa"), scalar_build("exponent")
 
 
-@function(method=True)
+@function(
+    method=True, out_dtype="torch.frexp() expects mantissa to have dtype {want} but got {got}"
+)
 def frexp(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> return_types.frexp:
     """``input = mantissa * 2**exponent`` with 1/2 <= \\|mantissa\\| < 1, the exponent in int32.
 
@@ -647,6 +724,7 @@ def _add_scaled(
     cast="widest",
     scalars=("value",),
     old_forms=("self value tensor1 tensor2",),
+    saves="P",
 )
 def addcmul(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None
@@ -661,6 +739,7 @@ def addcmul(
     cast="widest",
     scalars=("value",),
     old_forms=("self value tensor1 tensor2",),
+    saves="D",
 )
 def addcdiv(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None
@@ -683,7 +762,7 @@ _LERP_FORMS = (
 )
 
 
-@function(method=True, inplace="method")
+@function(method=True, inplace="method", saves="l")
 def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) -> Tensor:
     """``input + weight * (end - input)``. Raises DTypeError for operands of different dtypes
     and for whole numbers."""

@@ -25,9 +25,10 @@ from lazyt.functional.operands import (
     require_tensor,
     wrong_arguments,
 )
-from lazyt.functional.results import give
+from lazyt.functional.results import FOUND_DTYPE, give
 from lazyt.functional.type_promotion import c_name, get_default_dtype, promote_operands, torch_name
 from lazyt.handle.function_table import declare, function
+from lazyt.handle.result_layout import row_major
 from lazyt.handle.storage import raw
 from lazyt.handle.tape import titled
 from lazyt.handle.tensor import Tensor
@@ -51,7 +52,7 @@ _WHERE_FORMS = (
 )
 
 
-@function()
+@function(saves="k", indices=0, out_dtype="Expected out type to be {Want} but got {Got}")
 def where(
     condition: Tensor, input: Any = None, other: Any = None, *, out: Tensor | None = None
 ) -> Any:
@@ -105,7 +106,7 @@ _CLAMP_FORMS = (
 )
 
 
-@function(method=True, inplace="function")
+@function(method=True, inplace="function", saves="a", out_dtype=FOUND_DTYPE)
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
     """``input`` kept within [min, max], numbers or tensors. Raises LazytError without either."""
     require_tensor(input, "clamp")
@@ -215,14 +216,14 @@ _CLAMPS: dict[Build, Build] = {
 }
 
 
-@function(method=True, inplace="function")
+@function(method=True, inplace="function", saves="a")
 def clamp_min(input: Tensor, min: Any, *, out: Tensor | None = None) -> Tensor:
     """``input``, but at least ``min``."""
     found = clamp(input, min, None, out=out)
     return titled(found, f"ClampMinBackward{int(isinstance(min, Tensor))}")
 
 
-@function(method=True, inplace="function")
+@function(method=True, inplace="function", saves="a")
 def clamp_max(input: Tensor, max: Any, *, out: Tensor | None = None) -> Tensor:
     """``input``, but at most ``max``."""
     found = clamp(input, None, max, out=out)
@@ -233,7 +234,7 @@ def clamp_max(input: Tensor, max: Any, *, out: Tensor | None = None) -> Tensor:
 _STORED = {int64: "int64_t", int8: "int8_t", uint8: "uint8_t", int16: "int16_t"}
 
 
-@function(method=True, inplace="method", fills=1)
+@function(method=True, inplace="method", fills=1, saves="k", indices=1, layout=row_major)
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """``input`` with ``value`` where ``mask`` holds. Raises DTypeError, ShapeError as PyTorch."""
     if mask.dtype is not bool_:
@@ -268,7 +269,12 @@ def _replace(x: Expr, nan: Expr, high: Expr, low: Expr) -> Expr:
     return call("where", call("isnan", x), nan, kept)
 
 
-@function(method=True, inplace="function")
+@function(
+    method=True,
+    inplace="function",
+    saves="s",
+    out_dtype="nan_to_num: dtype of out: {Got} should be same as input: {Want}",
+)
 def nan_to_num(
     input: Tensor,
     nan: float | None = None,

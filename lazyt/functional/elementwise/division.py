@@ -11,7 +11,15 @@ from typing import Any
 from lazyt import ops
 from lazyt.errors import LazytError, NoKernelError
 from lazyt.functional.indexing.picking import Range, value_range, within
-from lazyt.functional.operands import Build, floating_number, mapped, pair, scalar_build
+from lazyt.functional.operands import (
+    ONE_TENSOR_PLAIN,
+    TENSOR_FIRST,
+    Build,
+    floating_number,
+    mapped,
+    pair,
+    scalar_build,
+)
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import get_default_dtype
 from lazyt.handle.function_table import declare, function
@@ -26,7 +34,7 @@ _DIV, _FLOORDIV = scalar_build("div"), scalar_build("floordiv")
 _MOD, _FMOD = scalar_build("mod"), scalar_build("fmod")
 
 
-@function(method=True, inplace="method", checks=True)
+@function(method=True, inplace="method", checks=True, saves="d", takes_number=True)
 def div(
     input: Any, other: Any, *, rounding_mode: str | None = None, out: Tensor | None = None
 ) -> Tensor:
@@ -105,7 +113,7 @@ def _refuse_zeros(dividend: Node, divisor: Node, dtype: DType) -> None:
         raise LazytError("ZeroDivisionError")
 
 
-@function(method=True, inplace="method", checks=True)
+@function(method=True, inplace="method", checks=True, saves="x")
 def floor_divide(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """``input / other`` rounded down. Raises LazytError for a whole number by 0."""
     return _divided_down(input, other, "FloorDivide", out)
@@ -119,7 +127,7 @@ def _divided_down(input: Any, other: Any, title: str, out: Tensor | None) -> Ten
     return give(mapped(_FLOORDIV, (x, y), dtype, dtype), title, (input, other), out)
 
 
-@function(method=True, inplace="method", checks=True)
+@function(method=True, inplace="method", checks=True, saves="o", forms=ONE_TENSOR_PLAIN)
 def remainder(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """The remainder with the sign of ``other``, as Python's ``%``.
 
@@ -132,7 +140,7 @@ def remainder(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     return give(mapped(_MOD, (x, y), dtype, dtype), "Remainder", (input, other), out)
 
 
-@function(method=True, inplace="method", checks=True)
+@function(method=True, inplace="method", checks=True, saves="o", forms=TENSOR_FIRST)
 def fmod(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """The remainder with the sign of ``input``, as C's ``fmod``.
 

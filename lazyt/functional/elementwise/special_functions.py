@@ -16,6 +16,7 @@ from lazyt.functional.operands import Build, check_pair, mapped, pair, require_t
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import get_default_dtype, torch_name
 from lazyt.handle.function_table import declare, function
+from lazyt.handle.result_layout import row_major
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_
 from lazyt.ir.graph import Node
@@ -91,7 +92,7 @@ def _spherical_j0(x: Expr) -> Expr:
     return call("where", small, series, ratio)
 
 
-i0 = floating("i0", "I0", "The modified Bessel function of the first kind, order 0.")
+i0 = floating("i0", "I0", "The modified Bessel function of the first kind, order 0.", saves="s")
 i0e = _special("i0e", "SpecialI0E", "``i0(x) * exp(-|x|)``.")
 i1 = _special("i1", "SpecialI1", "The modified Bessel function of the first kind, order 1.")
 i1e = _special("i1e", "SpecialI1E", "``i1(x) * exp(-|x|)``.")
@@ -99,7 +100,7 @@ erfcx = _whole("erfcx", "``exp(x**2) * erfc(x)``, without overflow above 0.")
 ndtr = _special("ndtr", "SpecialNdtr", "The normal distribution function.", _ndtr)
 ndtri = _whole("ndtri", "The inverse of the normal distribution function; NaN outside [0, 1].")
 log_ndtr = _whole("log_ndtr", "The logarithm of the normal distribution function.", _log_ndtr)
-entr = _special("entr", "SpecialEntr", "``-x * log(x)``; 0 at 0, -inf below.", _entr)
+entr = _special("entr", "SpecialEntr", "``-x * log(x)``; 0 at 0, -inf below.", _entr, saves="s")
 bessel_j0 = _whole("bessel_j0", "The Bessel function of the first kind, order 0.")
 bessel_j1 = _whole("bessel_j1", "The Bessel function of the first kind, order 1.")
 bessel_y0 = _whole("bessel_y0", "The Bessel function of the second kind, order 0.")
@@ -160,12 +161,14 @@ igamma = declare(
     _incomplete("igamma", "The regularised lower incomplete gamma function P(input, other)."),
     method=True,
     inplace="method",
+    saves="a",
 )
 igammac = declare(
     "igammac",
     _incomplete("igammac", "The regularised upper incomplete gamma function Q(input, other)."),
     method=True,
     inplace="method",
+    saves="a",
 )
 
 _ZETA = scalar_build("zeta")
@@ -255,6 +258,7 @@ _XLOG1PY = scalar_build("xlog1py")
 @function()
 def xlog1py(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """``input * log1p(other)``, 0 where ``input`` is 0 and ``other`` is no NaN."""
+    check_pair(input, other, "special_xlog1py")
     x, y, dtype = pair(input, other, "special_xlog1py")
     if dtype.kind != "f":
         dtype = get_default_dtype()
@@ -280,7 +284,7 @@ def _polygamma_build(n: int) -> Build:
     return found
 
 
-@function()
+@function(saves="s")
 def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The ``n``-th derivative of ``digamma``. Raises LazytError for a negative ``n``."""
     order = operator.index(n)
@@ -315,7 +319,12 @@ def _mvlgamma_build(p: int) -> Build:
     return found
 
 
-@function(method=True, inplace="method")
+@function(
+    method=True,
+    inplace="method",
+    layout=row_major,
+    out_category="mvlgamma: result type {Want} can't be cast to the desired output type {Want}",
+)
 def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of the multivariate gamma function of dimension ``p``.
 

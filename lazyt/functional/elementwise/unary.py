@@ -13,14 +13,16 @@ from lazyt.functional.creation.nesting import refuse_number
 from lazyt.functional.elementwise.arithmetic import scalar_build
 from lazyt.functional.operands import Build, constant_of, mapped, require_tensor
 from lazyt.functional.quick import quick_unary
-from lazyt.functional.results import give
+from lazyt.functional.results import FOUND_DTYPE, give
 from lazyt.functional.type_promotion import get_default_dtype, torch_name
 from lazyt.handle.autocast import raised_on_gpu
 from lazyt.handle.function_table import declare, function
+from lazyt.handle.result_layout import rounding
 from lazyt.handle.tape import titled
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bool_
 from lazyt.ir.forms import use
+from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
 
 __all__ = [
@@ -129,7 +131,7 @@ def floating_function(name: str, title: str, doc: str, build: Build | None, rais
 def floating(name: str, title: str, doc: str, build: Build | None = None, **facts: Any) -> Unary:
     """A ``floating_function`` that is declared."""
     made = floating_function(name, title, doc, build, facts.get("cast") == "full")
-    return _declared(made, name, doc, {"inplace": "function", **facts})
+    return _declared(made, name, doc, {"inplace": "function", "grad_name": title, **facts})
 
 
 def _same_dtype(
@@ -214,46 +216,138 @@ def _frac(x: Expr) -> Expr:
     return call("sub", x, call("trunc", x))
 
 
-exp = floating("exp", "Exp", "e to the power of each element.", cast="full")
-exp2 = floating("exp2", "Exp2", "2 to the power of each element.")
-expm1 = floating("expm1", "Expm1", "exp(x) - 1, accurate near 0.", cast="full")
-log = floating("log", "Log", "The natural logarithm.", cast="full")
-log2 = floating("log2", "Log2", "The logarithm to base 2.", cast="full")
-log10 = floating("log10", "Log10", "The logarithm to base 10.", cast="full")
-log1p = floating("log1p", "Log1P", "log(1 + x), accurate near 0.", cast="full")
-sqrt = floating("sqrt", "Sqrt", "The square root; NaN below 0.")
-rsqrt = floating("rsqrt", "Rsqrt", "1 / sqrt(x).", cast="full")
-reciprocal = floating("reciprocal", "Reciprocal", "1 / x.", cast="full")
-sin = floating("sin", "Sin", "The sine of radians.")
-cos = floating("cos", "Cos", "The cosine of radians.")
-tan = floating("tan", "Tan", "The tangent of radians.", cast="full")
-asin = floating("asin", "Asin", "The angle whose sine it is.", cast="full")
-acos = floating("acos", "Acos", "The angle whose cosine it is.", cast="full")
-atan = floating("atan", "Atan", "The angle whose tangent it is.")
-sinh = floating("sinh", "Sinh", "The hyperbolic sine.", cast="full")
-cosh = floating("cosh", "Cosh", "The hyperbolic cosine.", cast="full")
-tanh = floating("tanh", "Tanh", "The hyperbolic tangent.")
-asinh = floating("asinh", "Asinh", "The inverse hyperbolic sine.")
-acosh = floating("acosh", "Acosh", "The inverse hyperbolic cosine.")
-atanh = floating("atanh", "Atanh", "The inverse hyperbolic tangent.")
-erf = floating("erf", "Erf", "The error function.")
-erfc = floating("erfc", "Erfc", "1 - erf(x).")
+# Gradients as PyTorch computes them from the result that it saved.
+
+
+def _by(factor: Callable[[Node], Node]) -> Callable[[Node, Node], Node]:
+    """The gradient that is the cotangent times ``factor`` of the result."""
+    return lambda result, cotangent: ops.apply("mul", cotangent, factor(result))
+
+
+def _product(node: Node, factor: float) -> Node:
+    return ops.apply("mul", node, ops.constant(factor, node.dtype))
+
+
+def _sum(node: Node, number: float) -> Node:
+    return ops.apply("add", node, ops.constant(number, node.dtype))
+
+
+def _squared(node: Node) -> Node:
+    return ops.apply("mul", node, node)
+
+
+exp = floating(
+    "exp",
+    "Exp",
+    "e to the power of each element.",
+    cast="full",
+    saves="r",
+    by_result=_by(lambda result: result),
+)
+exp2 = floating(
+    "exp2",
+    "Exp2",
+    "2 to the power of each element.",
+    saves="r",
+    by_result=_by(lambda result: _product(result, math.log(2))),
+)
+expm1 = floating(
+    "expm1",
+    "Expm1",
+    "exp(x) - 1, accurate near 0.",
+    cast="full",
+    saves="r",
+    by_result=_by(lambda result: _sum(result, 1)),
+)
+log = floating("log", "Log", "The natural logarithm.", cast="full", saves="a")
+log2 = floating("log2", "Log2", "The logarithm to base 2.", cast="full", saves="a")
+log10 = floating("log10", "Log10", "The logarithm to base 10.", cast="full", saves="a")
+log1p = floating("log1p", "Log1P", "log(1 + x), accurate near 0.", cast="full", saves="a")
+sqrt = floating(
+    "sqrt",
+    "Sqrt",
+    "The square root; NaN below 0.",
+    saves="r",
+    by_result=lambda result, cotangent: ops.apply("div", cotangent, _product(result, 2)),
+)
+rsqrt = floating(
+    "rsqrt",
+    "Rsqrt",
+    "1 / sqrt(x).",
+    cast="full",
+    saves="r",
+    by_result=_by(lambda result: _product(ops.apply("mul", result, _squared(result)), -0.5)),
+)
+reciprocal = floating(
+    "reciprocal",
+    "Reciprocal",
+    "1 / x.",
+    cast="full",
+    saves="r",
+    by_result=_by(lambda result: _product(_squared(result), -1)),
+)
+sin = floating("sin", "Sin", "The sine of radians.", saves="a")
+cos = floating("cos", "Cos", "The cosine of radians.", saves="a")
+tan = floating(
+    "tan",
+    "Tan",
+    "The tangent of radians.",
+    cast="full",
+    saves="r",
+    by_result=_by(lambda result: _sum(_squared(result), 1)),
+)
+asin = floating("asin", "Asin", "The angle whose sine it is.", cast="full", saves="a")
+acos = floating("acos", "Acos", "The angle whose cosine it is.", cast="full", saves="a")
+atan = floating("atan", "Atan", "The angle whose tangent it is.", saves="a")
+sinh = floating("sinh", "Sinh", "The hyperbolic sine.", cast="full", saves="a")
+cosh = floating("cosh", "Cosh", "The hyperbolic cosine.", cast="full", saves="a")
+tanh = floating(
+    "tanh",
+    "Tanh",
+    "The hyperbolic tangent.",
+    saves="r",
+    by_result=_by(lambda result: _sum(_product(_squared(result), -1), 1)),
+)
+asinh = floating("asinh", "Asinh", "The inverse hyperbolic sine.", saves="a")
+acosh = floating("acosh", "Acosh", "The inverse hyperbolic cosine.", saves="a")
+atanh = floating("atanh", "Atanh", "The inverse hyperbolic tangent.", saves="a")
+erf = floating("erf", "Erf", "The error function.", saves="a")
+erfc = floating("erfc", "Erfc", "1 - erf(x).", saves="a")
 erfinv = floating(
-    "erfinv", "Erfinv", "The inverse of the error function.", inplace="method", cast="full"
+    "erfinv",
+    "Erfinv",
+    "The inverse of the error function.",
+    inplace="method",
+    cast="full",
+    saves="a",
 )
 lgamma = floating(
-    "lgamma", "Lgamma", "The logarithm of the absolute gamma function.", inplace="method"
+    "lgamma", "Lgamma", "The logarithm of the absolute gamma function.", inplace="method", saves="a"
 )
-digamma = floating("digamma", "Digamma", "The derivative of lgamma.", inplace="method")
-sigmoid = floating("sigmoid", "Sigmoid", "1 / (1 + exp(-x)).")
-sinc = floating("sinc", "Sinc", "sin(pi x) / (pi x), 1 at 0.", _sinc)
+digamma = floating("digamma", "Digamma", "The derivative of lgamma.", inplace="method", saves="a")
+sigmoid = floating(
+    "sigmoid",
+    "Sigmoid",
+    "1 / (1 + exp(-x)).",
+    saves="r",
+    by_result=_by(lambda result: ops.apply("mul", _sum(_product(result, -1), 1), result)),
+)
+sinc = floating("sinc", "Sinc", "sin(pi x) / (pi x), 1 at 0.", _sinc, saves="s")
 deg2rad = floating("deg2rad", "Deg2Rad", "Degrees as radians.", _scaled(math.pi / 180))
 rad2deg = floating("rad2deg", "Rad2Deg", "Radians as degrees.", _scaled(180 / math.pi))
-abs = _same_dtype("abs", "Abs", "The absolute value.", whole=False)
-sign = _same_dtype("sign", "Sign", "-1, 0 or 1.", whole=False, booleans=True, inplace="method")
-floor = _same_dtype("floor", "Floor", "The next whole number below.", whole=True)
-ceil = _same_dtype("ceil", "Ceil", "The next whole number above.", whole=True)
-trunc = _same_dtype("trunc", "Trunc", "The whole number towards 0.", whole=True)
+abs = _same_dtype("abs", "Abs", "The absolute value.", whole=False, saves="a")
+sign = _same_dtype(
+    "sign",
+    "Sign",
+    "-1, 0 or 1.",
+    whole=False,
+    booleans=True,
+    inplace="method",
+    out_dtype=FOUND_DTYPE,
+)
+floor = _same_dtype("floor", "Floor", "The next whole number below.", whole=True, layout=rounding)
+ceil = _same_dtype("ceil", "Ceil", "The next whole number above.", whole=True, layout=rounding)
+trunc = _same_dtype("trunc", "Trunc", "The whole number towards 0.", whole=True, layout=rounding)
 isnan = _testing("isnan", "Where the value is not a number.")
 isinf = _testing("isinf", "Where the value is infinite.")
 isfinite = _testing("isfinite", "Where the value is neither infinite nor NaN.")
@@ -276,7 +370,7 @@ _NEG, _ROUND = scalar_build("neg"), scalar_build("round")
 _NOT, _INVERT = scalar_build("logical_not"), scalar_build("bitwise_not")
 
 
-@function(method=True, inplace="function", checks=True)
+@function(method=True, inplace="function", checks=True, out_dtype=FOUND_DTYPE)
 def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``-input``. Raises DTypeError for bools."""
     node = require_tensor(input, "neg").node
@@ -331,7 +425,7 @@ def _round_from(x: Expr, scale: Expr) -> Expr:
     return call("mul", call("round", call("div", x, scale)), scale)
 
 
-@function(method=True, inplace="function", checks=True)
+@function(method=True, inplace="function", checks=True, layout=rounding, out_dtype=FOUND_DTYPE)
 def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
     """The nearest whole number, or multiple of ``10**-decimals``; halves go to even."""
     node = require_tensor(input, "round").node
@@ -349,7 +443,7 @@ def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Ten
     return give(mapped(build, (node, scale), dtype, dtype), "Round", (input,), out)
 
 
-@function(method=True, inplace="function", checks=True)
+@function(method=True, inplace="function", checks=True, saves="a")
 def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
     """log(x / (1 - x)), with x kept within [eps, 1 - eps] when ``eps`` is given."""
     node = require_tensor(input, "logit").node
@@ -367,7 +461,7 @@ def is_nonzero(input: Tensor) -> bool:
     return bool(require_tensor(input, "is_nonzero"))
 
 
-@function(method=True, inplace="method", checks=True)
+@function(method=True, inplace="method", checks=True, saves="ar")
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``sign`` for the real types that there are."""
     found: Tensor = sign(input, out=out)

@@ -21,10 +21,11 @@ from lazyt.functional.operands import as_number, choose, constant_of, expand_to,
 from lazyt.functional.results import give, overwrite, view_of_plan
 from lazyt.functional.shapes.view_parts import element_view, find_part, note_part, select_view
 from lazyt.handle.dispatch import check_writable, lay_out, one_memory, refuse_overlap, type_title
-from lazyt.handle.function_table import function
+from lazyt.handle.function_table import declare_grad_fn, function
 from lazyt.handle.hooks import capturing
 from lazyt.handle.interop.elements import write_number
 from lazyt.handle.layout import common_order, dense_strides
+from lazyt.handle.result_layout import preserving
 from lazyt.handle.tensor import Tensor
 from lazyt.handle.views import contiguous_strides
 from lazyt.ir.dtypes import DType, bool_, int32, int64, package_name, uint8
@@ -256,6 +257,9 @@ class Selection(NamedTuple):
     axis: int
     span: int
     places: Node
+
+
+declare_grad_fn("Index", saves="k", indices=-1)
 
 
 def getitem(input: Tensor, index: Any) -> Tensor:
@@ -634,7 +638,7 @@ def _broadcast_value(value: Node, result: Shape) -> Node:
     return expand_to(value, result)
 
 
-@function(method=True, cast="widest")
+@function(method=True, cast="widest", saves="k", indices=-2, layout=preserving)
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of ``input`` with ``values`` at ``indices``, added up when ``accumulate``."""
     plan = plan_index(tuple(input.shape), tuple(indices))

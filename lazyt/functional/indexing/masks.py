@@ -68,7 +68,10 @@ def coordinates(mask: Node) -> list[Node]:
     return parts
 
 
-@function(method=True)
+@function(
+    method=True,
+    out_dtype="nonzero: Expected out tensor to have scalar type Long but got scalar type{Got}",
+)
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
     """Where elements are not zero: a (count, rank) tensor, or one vector per dimension.
 
@@ -129,7 +132,13 @@ def argwhere(input: Tensor) -> Tensor:
     return found
 
 
-@function(method=True)
+@function(
+    method=True,
+    saves="a",
+    indices=1,
+    out_dtype="masked_select(): self and result must have the same scalar type",
+    out_separate=True,
+)
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements where ``mask`` holds, as a vector; both broadcast. Looks at the mask."""
     require_tensor(input, "masked_select")

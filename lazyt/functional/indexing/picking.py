@@ -23,7 +23,7 @@ from lazyt.functional.operands import (
     normalize_dim,
     require_tensor,
 )
-from lazyt.functional.results import give, known_values
+from lazyt.functional.results import SAME_DTYPE, give, known_values
 from lazyt.functional.type_promotion import torch_name
 from lazyt.handle import pending
 from lazyt.handle.function_table import function
@@ -352,7 +352,7 @@ def _check_sizes(
             )
 
 
-@function(method=True)
+@function(method=True, saves="a", indices=1, out_dtype=SAME_DTYPE, out_separate=True)
 def gather(
     input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
     out: Tensor | None = None,
@@ -412,7 +412,13 @@ def take_along_dim(
     return give(node, "Gather", (source, picks), out)
 
 
-@function(method=True)
+@function(
+    method=True,
+    saves="k",
+    indices=1,
+    out_dtype="index_select(): self and result must have the same scalar type",
+    out_separate=True,
+)
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The slices of ``input`` along ``dim`` that the vector ``index`` names."""
     if len(index.shape) > 1:
@@ -445,7 +451,16 @@ def vector_index(index: Tensor, extent: int) -> Node:
     return node if node.shape else ops.reshape(node, (1,))
 
 
-@function(method=True)
+@function(
+    method=True,
+    saves="a",
+    indices=1,
+    out_dtype=(
+        "take(): self and out expected to have the same dtype, but got self.dtype = {Want} and "
+        "out.dtype = {Got}"
+    ),
+    out_separate=True,
+)
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements of the flattened tensor at ``index``, in its shape.
 
@@ -505,7 +520,7 @@ def _scatter(input: Tensor, dim: int, index: Tensor, src: Any, kind: str) -> Nod
     return scattered(input.node, places, updates, axis, kind) if places.size else input.node
 
 
-@function(method=True, inplace="method", separate=True)
+@function(method=True, inplace="method", separate=True, saves="k", indices=2, out_dtype=SAME_DTYPE)
 def scatter(
     input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None,
     reduce: str | None = None, out: Tensor | None = None,
@@ -520,7 +535,15 @@ def scatter(
     return give(_scatter(input, dim, index, given, kind), "Scatter", (input, given, index), out)
 
 
-@function(method=True, inplace="method", cast="widest", separate=True)
+@function(
+    method=True,
+    inplace="method",
+    cast="widest",
+    separate=True,
+    saves="K",
+    indices=2,
+    out_dtype=SAME_DTYPE,
+)
 def scatter_add(
     input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Tensor | None = None
 ) -> Tensor:

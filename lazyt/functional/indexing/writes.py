@@ -29,10 +29,11 @@ from lazyt.functional.operands import (
     require_tensor,
     without_slope,
 )
-from lazyt.functional.results import give, overwrite
+from lazyt.functional.results import SAME_DTYPE, give, overwrite
 from lazyt.functional.type_promotion import torch_name
 from lazyt.handle.dispatch import check_writable, refuse_overlap, type_title, wrap
 from lazyt.handle.function_table import function
+from lazyt.handle.result_layout import preserving
 from lazyt.handle.tape import titled
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bool_, int32, int64
@@ -127,7 +128,7 @@ def _check_source(input: Tensor, source: Tensor, slices: Shape, axis: int, funct
     )
 
 
-@function(method=True, inplace="method", separate=True)
+@function(method=True, inplace="method", separate=True, saves="O", indices=2, out_dtype=SAME_DTYPE)
 def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1,
     out: Tensor | None = None,
@@ -144,7 +145,7 @@ def index_add(
     return give(node, "IndexAdd", (input, source, index), out)
 
 
-@function(method=True, inplace="method", separate=True)
+@function(method=True, inplace="method", separate=True, saves="kO", indices=2, out_dtype=SAME_DTYPE)
 def index_copy(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None
 ) -> Tensor:
@@ -160,7 +161,9 @@ def index_copy(
     return give(node, "IndexCopy", (input, source, index), out)
 
 
-@function(method=True, inplace="method", separate=True, fills=2)
+@function(
+    method=True, inplace="method", separate=True, fills=2, saves="k", indices=1, layout=preserving
+)
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """A copy of ``input`` with the slices at ``index`` filled with a number.
 
@@ -239,7 +242,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     return overwrite(self, expand_to(filler, tuple(self.shape)), "Fill", (self, value))
 
 
-@function()
+@function(replaces=True, layout=preserving)
 def fill(input: Tensor, value: Any) -> Tensor:
     """A copy of ``input``'s size and dtype with one value everywhere. Raises as ``fill_`` does."""
     if isinstance(value, Tensor) or not require_tensor(input, "fill").requires_grad:
@@ -342,7 +345,7 @@ def _reduced(base: Node, place: _Place, updates: Node, reduce: str, include_self
     return mapped(build, (total, ops.cast(count, dtype)), dtype, dtype)
 
 
-@function(method=True, inplace="method", separate=True)
+@function(method=True, inplace="method", separate=True, out_dtype=SAME_DTYPE)
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *,
     include_self: bool = True, out: Tensor | None = None,
@@ -367,7 +370,7 @@ def scatter_reduce(
     return give(node, "ScatterReduce", (input, src), out)
 
 
-@function(method=True, inplace="method", separate=True)
+@function(method=True, inplace="method", separate=True, out_dtype=SAME_DTYPE)
 def index_reduce(
     input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *,
     include_self: bool = True, out: Tensor | None = None,
@@ -426,7 +429,7 @@ def _check_slices(input: Tensor, axis: int, index: Tensor, source: Tensor) -> No
         )
 
 
-@function(method=True, inplace="method", separate=True)
+@function(method=True, inplace="method", separate=True, layout=preserving)
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of ``input`` with ``source`` at the positions ``index`` of its flattened elements.
 

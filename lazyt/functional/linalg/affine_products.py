@@ -14,7 +14,7 @@ from lazyt.functional.creation.nesting import refuse_number
 from lazyt.functional.elementwise.arithmetic import scalar_build
 from lazyt.functional.linalg.products import bmm, check_vector_types, mm, product_of, walked_label
 from lazyt.functional.operands import constant_of, mapped, require_tensor
-from lazyt.functional.results import give
+from lazyt.functional.results import SAME_DTYPE, give
 from lazyt.functional.type_promotion import (
     c_name,
     check_product_types,
@@ -24,6 +24,7 @@ from lazyt.functional.type_promotion import (
 )
 from lazyt.handle.autocast import in_low_precision
 from lazyt.handle.function_table import function
+from lazyt.handle.result_layout import preserving, row_major
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_
 from lazyt.ir.graph import Node, Shape
@@ -77,6 +78,9 @@ def _check_types(input: Tensor, mat1: Tensor, mat2: Tensor) -> None:
     method=True,
     inplace="method",
     old_forms=("beta self alpha first second", "beta self first second"),
+    saves="P",
+    layout=row_major,
+    out_dtype=SAME_DTYPE,
 )
 @in_low_precision
 def addmm(
@@ -101,6 +105,9 @@ def addmm(
     inplace="function",
     cast="low",
     old_forms=("beta self alpha first second", "beta self first second"),
+    saves="P",
+    layout=row_major,
+    out_dtype=SAME_DTYPE,
 )
 def addmv(
     input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1,
@@ -127,6 +134,7 @@ def addmv(
     inplace="method",
     cast="low",
     old_forms=("beta self alpha first second", "beta self first second"),
+    layout=preserving,
 )
 def addr(
     input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1,
@@ -171,6 +179,9 @@ def _check_batches(input: Tensor, batch1: Tensor, batch2: Tensor) -> None:
     method=True,
     inplace="method",
     old_forms=("beta self alpha first second", "beta self first second"),
+    saves="P",
+    layout=row_major,
+    out_dtype=SAME_DTYPE,
 )
 @in_low_precision
 def baddbmm(
@@ -190,6 +201,9 @@ def baddbmm(
     method=True,
     inplace="method",
     old_forms=("beta self alpha first second", "beta self first second"),
+    saves="P",
+    out_dtype="self and mat2 must have the same dtype, but got {Got} and {Want}",
+    out_resizes=True,
 )
 @in_low_precision
 def addbmm(

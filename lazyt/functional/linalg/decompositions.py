@@ -30,7 +30,7 @@ from lazyt.functional.linalg.solvers import substituted, vector_on_right
 from lazyt.functional.operands import require_tensor
 from lazyt.functional.random.random import randn
 from lazyt.functional.reductions.reductions import mean
-from lazyt.functional.results import give, known_values, takes_outputs
+from lazyt.functional.results import SAME_DTYPE, give, known_values, takes_outputs
 from lazyt.functional.type_promotion import torch_name
 from lazyt.handle.autocast import in_full_precision
 from lazyt.handle.dispatch import type_title
@@ -112,7 +112,7 @@ def linalg_cholesky(input: Tensor, *, upper: bool = False, out: Tensor | None = 
     return _cholesky(input, upper, out, "linalg.cholesky")
 
 
-@function()
+@function(grad_name="LinalgCholeskyEx", out_dtype=SAME_DTYPE)
 @takes_outputs
 @in_full_precision
 def cholesky_ex(
@@ -143,7 +143,7 @@ def _qr_parts(A: Tensor, mode: str) -> tuple[Tensor, Tensor]:
     return give_columns(q, "LinalgQr", (A,)), give_columns(r, "LinalgQr", (A,))
 
 
-@function()
+@function(saves="q", out_dtype=SAME_DTYPE)
 @takes_outputs
 @in_full_precision
 def linalg_qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
@@ -218,7 +218,7 @@ def _eigen_parts(input: Tensor, UPLO: str, suffix: str) -> list[Node]:
     return parts[:-1]
 
 
-@function()
+@function(grad_name="LinalgEigh", saves="q", out_dtype=SAME_DTYPE)
 @takes_outputs
 @in_full_precision
 def eigh(input: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
@@ -264,7 +264,7 @@ def _check_driver(driver: str | None) -> None:
         )
 
 
-@function()
+@function(saves="q", out_dtype=SAME_DTYPE)
 @takes_outputs
 @in_full_precision
 def linalg_svd(
@@ -466,7 +466,13 @@ def _tolerance(A: Tensor, value: Any) -> Node:
     return ops.reshape(ops.broadcast_to(node, shape), (*shape, 1, 1))
 
 
-@function()
+@function(
+    grad_name="LinalgPinv",
+    out_category=(
+        "linalg.pinv: Expected result to be safely castable from {Want} dtype, but got result with "
+        "dtype {Got}"
+    ),
+)
 def pinv(
     input: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None,
     rtol: Any = None, out: Tensor | None = None,

@@ -12,6 +12,7 @@ from lazyt.functional.type_promotion import promote_pair, refuse, torch_name
 from lazyt.handle.autocast import in_full_precision
 from lazyt.handle.dispatch import type_title
 from lazyt.handle.function_table import function
+from lazyt.handle.result_layout import row_major
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node
@@ -95,7 +96,7 @@ def _check_vectors(input: Tensor, name: str) -> None:
         )
 
 
-@function(cast="full")
+@function(cast="full", saves="ar", layout=row_major)
 @in_full_precision
 def cdist(
     x1: Tensor, x2: Tensor, p: float = 2.0,
@@ -160,7 +161,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
     first, second = _pairs(count)
     node = input.node
     gaps = ops.apply("sub", ops.gather(node, first, 0), ops.gather(node, second, 0))
-    return give(_lengths(gaps, float(p), 1), "PdistForward", (input,))
+    return give(_lengths(gaps, float(p), 1), "Pdist", (input,))
 
 
 def _pairs(count: int) -> tuple[Node, Node]:

@@ -25,7 +25,7 @@ _MUL = scalar_build("mul")
 _ELLIPSIS = 1000  # labels above stand for the dimensions of "...", counted from the last
 
 
-@function()
+@function(saves="p")
 def einsum(*args: Any) -> Tensor:
     """The sum of products that an equation says: ``einsum("bij,bjk->bik", x, y)``.
 

@@ -17,13 +17,14 @@ from lazyt.functional.operands import (
     normalize_dim,
     require_tensor,
 )
-from lazyt.functional.results import give
+from lazyt.functional.results import SAME_DTYPE, give
 from lazyt.functional.type_promotion import as_dtype, refuse, torch_name
 from lazyt.handle import pending
 from lazyt.handle.autocast import in_full_precision
 from lazyt.handle.dispatch import lay_out, type_title, wrap
 from lazyt.handle.function_table import function
 from lazyt.handle.layout import dense_strides
+from lazyt.handle.result_layout import row_major
 from lazyt.handle.tape import titled
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, int32, int64
@@ -179,14 +180,14 @@ def _triangle(input: Tensor, diagonal: int, kind: str, title: str, out: Tensor |
     return give(node, title, (input,), out)
 
 
-@function(method=True, inplace="method")
+@function(method=True, inplace="method", layout=row_major, out_dtype=SAME_DTYPE)
 def tril(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """The lower triangle of matrices, zero above. Raises ShapeError for vectors."""
     require_tensor(input, "tril")
     return _triangle(input, diagonal, "le", "Tril", out)
 
 
-@function(method=True, inplace="method")
+@function(method=True, inplace="method", layout=row_major, out_dtype=SAME_DTYPE)
 def triu(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """The upper triangle of matrices, zero below. Raises ShapeError for vectors."""
     require_tensor(input, "triu")
@@ -276,7 +277,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     return give(node, "DiagEmbed", (input,))
 
 
-@function(method=True)
+@function(method=True, out_dtype=SAME_DTYPE)
 def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """A matrix with the vector on its diagonal, or the diagonal of a matrix as a copy."""
     require_tensor(input, "diag")

@@ -22,7 +22,14 @@ from lazyt.ops.matrix_algebra import identity
 __all__ = ["chain_matmul", "matrix_exp", "matrix_power"]
 
 
-@function(method=True)
+@function(
+    method=True,
+    grad_name="LinalgMatrixPower",
+    out_category=(
+        "matrix_power: Expected result to be safely castable from {Want} dtype, but got result "
+        "with dtype {Got}"
+    ),
+)
 def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
     """``input`` times itself ``n`` times, its inverse for negative ``n``, by repeated squaring.
 
@@ -52,7 +59,7 @@ def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
     return give(result.node, "LinalgMatrixPower", (result,), out)
 
 
-@function(method=True)
+@function(method=True, grad_name="LinalgMatrixExp", saves="s")
 def matrix_exp(input: Tensor) -> Tensor:
     """The exponential of square matrices, computed in float64 and rounded; 16-bit floats too.
 

@@ -21,10 +21,11 @@ from lazyt.functional.operands import (
     require_tensor,
 )
 from lazyt.functional.reductions.reductions import reduce_node
-from lazyt.functional.results import give
+from lazyt.functional.results import SAME_DTYPE, give
 from lazyt.functional.type_promotion import as_dtype, torch_name
 from lazyt.handle.autocast import in_full_precision
 from lazyt.handle.function_table import function
+from lazyt.handle.result_layout import row_major
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Node
@@ -128,7 +129,7 @@ def _check_not_empty(shape: tuple[int, ...], p: float, axes: tuple[int, ...], di
     raise ShapeError(head + f"the dimension {axis} because this dimension is {tail}")
 
 
-@function(cast="full_by_default")
+@function(cast="full_by_default", grad_name="LinalgVectorNorm", saves="ar", out_dtype=SAME_DTYPE)
 @numpy_names
 def vector_norm(
     input: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None,
@@ -332,7 +333,9 @@ def _shrinking(size: Expr, limit: Expr) -> Expr:
     return call("where", call("gt", size, limit), factor, const(1, size.dtype))
 
 
-@function(method=True, inplace="method", cast="full")
+@function(
+    method=True, inplace="method", cast="full", saves="s", layout=row_major, out_dtype=SAME_DTYPE
+)
 def renorm(
     input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | None = None
 ) -> Tensor:

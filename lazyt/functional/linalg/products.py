@@ -21,7 +21,7 @@ from lazyt.functional.operands import (
     require_tensor,
 )
 from lazyt.functional.repeated import repeated
-from lazyt.functional.results import give
+from lazyt.functional.results import SAME_DTYPE, give
 from lazyt.functional.type_promotion import c_name, check_product_types, refuse, torch_name
 from lazyt.handle.autocast import in_low_precision, lowered
 from lazyt.handle.dispatch import lay_out, type_title
@@ -82,7 +82,12 @@ def _mismatch(a: Shape, b: Shape) -> ShapeError:
     )
 
 
-@function(method=True, cast="widest")
+@function(
+    method=True,
+    cast="widest",
+    saves="p",
+    out_dtype="result dtype {Got} does not match input dtype {Want}",
+)
 def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inner product of two vectors. Raises ShapeError for other ranks or sizes."""
     require_tensor(input, "dot")
@@ -112,7 +117,7 @@ def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     return dot(input, other, out=out)
 
 
-@function(method=True, cast="low")
+@function(method=True, cast="low", saves="p", out_dtype=SAME_DTYPE)
 def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A matrix times a vector. Raises ShapeError for other ranks or sizes."""
     require_tensor(input, "mv")
@@ -152,7 +157,7 @@ def check_vector_types(input: Tensor, mat: Tensor, vec: Tensor) -> None:
     _check_not_bool(mat, "addmv_impl_cpu")
 
 
-@function(method=True)
+@function(method=True, saves="p", out_dtype=SAME_DTYPE)
 @in_low_precision
 def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of two matrices. Raises ShapeError for other ranks or sizes."""
@@ -178,7 +183,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     return give(node, "Mm", (input, mat2), out)
 
 
-@function(method=True)
+@function(method=True, saves="p", out_dtype=SAME_DTYPE)
 @in_low_precision
 def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Products of the matrices of two batches. Raises ShapeError for other ranks or sizes."""
@@ -369,7 +374,14 @@ def _uncontractable(a: Tensor, b: Tensor, left: int, right: int) -> ShapeError:
     )
 
 
-@function(cast="widest", fractions=("dims",))
+@function(
+    cast="widest",
+    fractions=("dims",),
+    out_dtype=(
+        "tensordot: Expected the output tensor to have dtype {Want}, but got an output tensor with "
+        "dtype {Got}"
+    ),
+)
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Tensor:
     """Products summed over ``dims``: a number of last/first dimensions, or two lists of them.
 
@@ -503,7 +515,7 @@ def _int_mm(self: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
 # Cross, scalar and Kronecker products, and tables of powers.
 
 
-@function(cast="widest")
+@function(cast="widest", saves="p", out_dtype=SAME_DTYPE)
 def linalg_cross(
     input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None
 ) -> Tensor:

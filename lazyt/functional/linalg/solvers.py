@@ -26,9 +26,10 @@ from lazyt.functional.linalg.matrices import (
     share_batch,
 )
 from lazyt.functional.operands import require_tensor
-from lazyt.functional.results import give, takes_outputs
+from lazyt.functional.results import SAME_DTYPE, give, takes_outputs
 from lazyt.handle.autocast import in_full_precision
 from lazyt.handle.function_table import function
+from lazyt.handle.result_layout import row_major
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import int32
 from lazyt.ir.graph import Node
@@ -92,7 +93,7 @@ def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return inv(input, out=out)
 
 
-@function()
+@function(grad_name="LinalgInvEx", saves="r", out_dtype=SAME_DTYPE)
 @takes_outputs
 @in_full_precision
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_ex:
@@ -123,7 +124,7 @@ def det(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return give(ops.library("det", input.node)[0], "LinalgDet", (input,), out)
 
 
-@function()
+@function(saves="ar", out_dtype=SAME_DTYPE)
 def linalg_det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The determinants of square matrices; 1 for empty ones."""
     require_tensor(A, "linalg_det", "A")
@@ -145,7 +146,7 @@ def slogdet(input: Tensor) -> return_types.slogdet:
     return return_types.slogdet(_signs_and_logs(input, "linalg.slogdet"))
 
 
-@function()
+@function(out_dtype=SAME_DTYPE)
 @takes_outputs
 def linalg_slogdet(A: Tensor) -> return_types.linalg_slogdet:
     """The sign of determinants and the logarithm of their size; 0 and -inf for singular ones."""
@@ -216,7 +217,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
     return _solved(x, A, B, left, out)
 
 
-@function()
+@function(grad_name="LinalgSolveEx", saves="ar", out_dtype=SAME_DTYPE)
 @takes_outputs
 @in_full_precision
 def solve_ex(
@@ -244,7 +245,9 @@ def substituted(a: Node, b: Node, upper: bool, unit: bool, left: bool = True) ->
     return ops.library("triangular", a, b, mode=mode)[0]
 
 
-@function()
+@function(
+    grad_name="LinalgSolveTriangular", out_dtype="expected scalar type {Want} but found {Got}"
+)
 def solve_triangular(
     input: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False,
     out: Tensor | None = None,
@@ -326,7 +329,7 @@ def cholesky_solve(
     return give_columns(x, "CholeskySolve", (input, input2), out)
 
 
-@function(method=True)
+@function(method=True, saves="ar")
 @in_full_precision
 def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The inverse of ``A`` from its Cholesky factor."""
@@ -476,7 +479,7 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, 
     return (*packed, give(as_info(parts[-1]), "", ())) if get_infos else packed
 
 
-@function()
+@function(layout=row_major)
 @takes_outputs
 def linalg_lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
     """``P``, ``L`` and ``U`` with ``A = P @ L @ U``; P is a permutation matrix."""
@@ -515,7 +518,7 @@ def _order_of(pivots: Tensor, count: int, dtype: Any) -> Node:
     return ops.library("exchanges", numbers, mode=str(count))[0]
 
 
-@function()
+@function(layout=row_major)
 @takes_outputs
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True

@@ -26,7 +26,7 @@ from lazyt.ir.scalar import Expr, call, const
 _MUL, _ADD = scalar_build("mul"), scalar_build("add")
 
 
-@function()
+@function(saves="l")
 @in_low_precision
 def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,

@@ -14,8 +14,9 @@ from lazyt.functional.operands import as_number, as_shape, require_tensor
 from lazyt.functional.results import give
 from lazyt.handle.autocast import raised
 from lazyt.handle.dispatch import lay_out, wrap
-from lazyt.handle.function_table import function
+from lazyt.handle.function_table import declare_grad_fn, function
 from lazyt.handle.layout import strides_like
+from lazyt.handle.result_layout import channels_like_first
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node
@@ -47,6 +48,14 @@ def padded(
         return node
     zeros = (0,) * lead
     return ops.pad(node, (*zeros, *low), (*zeros, *high), (0,) * len(node.shape), fill)
+
+
+_TITLES = {"reflect": "Reflection", "replicate": "Replication", "circular": "Circular"}
+declare_grad_fn("ReflectionPad1D", "ReplicationPad1D", second_order="zeros")
+declare_grad_fn(
+    "ReflectionPad2D", "ReflectionPad3D", "ReplicationPad2D", "ReplicationPad3D",
+    second_order="zeros", layout=channels_like_first,
+)  # fmt: skip
 
 
 def as_cut(node: Node, input: Tensor, most: int) -> Tensor:
@@ -107,7 +116,7 @@ def pad(
     for axis, (a, b) in enumerate(zip(low, high), first):
         if a or b:
             node = build(node, axis, a, b)
-    return give(node, f"{mode.title()}Pad{len(low)}D", (input,))
+    return give(node, f"{_TITLES[mode]}Pad{len(low)}D", (input,))
 
 
 def _check_room(shape: tuple[int, ...], low: Sequence[int], high: Sequence[int]) -> None:
@@ -182,7 +191,7 @@ def _wrapped(node: Node, axis: int, low: int, high: int) -> Node:
 # Constant borders, and flat positions as coordinates.
 
 
-@function()
+@function(layout=channels_like_first)
 def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
     """``input`` with borders of ``value``.
 

@@ -168,7 +168,7 @@ def _smoothed(loss: Node, logs: Node, weights: Node | None, axis: int, smoothing
     return ops.apply("add", ops.apply("mul", loss, keep), ops.apply("mul", even, share))
 
 
-@function(cast="full")
+@function(cast="full", saves="k", second_order="zeros")
 @in_full_precision
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,

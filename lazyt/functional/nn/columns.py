@@ -13,6 +13,7 @@ from lazyt.functional.operands import require_tensor
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import require_floating
 from lazyt.handle.function_table import function
+from lazyt.handle.result_layout import channels_like_first
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, float32
 from lazyt.ir.graph import Node
@@ -172,7 +173,7 @@ def _check_pixels(input: Tensor, name: str, setting: str, factor: int) -> None:
         raise LazytError(f"{name} expects a positive {setting}, but got {factor}")
 
 
-@function()
+@function(layout=channels_like_first)
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """[*, C * r * r, H, W] as [*, C, H * r, W * r] (Shi et al. 2016). Raises ShapeError."""
     require_tensor(input, "pixel_shuffle")
@@ -191,7 +192,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     return give(ops.reshape(node, size), "PixelShuffle", (input,))
 
 
-@function()
+@function(layout=channels_like_first)
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """[*, C, H * r, W * r] as [*, C * r * r, H, W]. Raises ShapeError."""
     require_tensor(input, "pixel_unshuffle")
@@ -211,7 +212,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     return give(ops.reshape(node, size), "PixelUnshuffle", (input,))
 
 
-@function()
+@function(layout=channels_like_first)
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Channels (dimension 1) of ``groups`` dealt out in turn (Zhang et al. 2018).
 

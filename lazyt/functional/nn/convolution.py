@@ -16,9 +16,11 @@ from lazyt.functional.operands import mapped, require_tensor
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import torch_name
 from lazyt.handle.autocast import in_low_precision
-from lazyt.handle.function_table import declare, function
+from lazyt.handle.function_table import declare, declare_grad_fn, function
+from lazyt.handle.layout import suggests_channels_last
+from lazyt.handle.result_layout import as_batch, channels_last_strides, shapes_and_strides
 from lazyt.handle.tensor import Tensor
-from lazyt.ir.dtypes import float32
+from lazyt.ir.dtypes import bfloat16, float32
 from lazyt.ir.graph import Node
 from lazyt.ops.compositions import Spread
 
@@ -205,6 +207,22 @@ def _with_bias(node: Node, bias: Tensor | None, rank: int) -> Node:
         return node
     column = ops.reshape(bias.node, (bias.shape[0], *(1,) * rank))
     return mapped(_ADD, (node, column), node.dtype, node.dtype)
+
+
+def _order_of_convolution(result: Tensor, parents: Sequence[Any]) -> Sizes | None:
+    """Channels last where the input or the kernel has them last."""
+    given = shapes_and_strides(parents)
+    rank = len(given[1][0]) - 2
+    # Lines are made row-major first; three dimensions have kernels of both orders in two types.
+    if rank == 3 and parents[0].dtype not in (float32, bfloat16):
+        return None
+    batches = (as_batch(*operand, rank) for operand in given[rank == 1 : 2])
+    if not any(suggests_channels_last(*batch) for batch in batches):
+        return None
+    return channels_last_strides(tuple(result.shape), rank)
+
+
+declare_grad_fn("Convolution", saves="a", second_order="none", layout=_order_of_convolution)
 
 
 def _conv(

@@ -103,7 +103,7 @@ def renormalize_rows(weight: Tensor, indices: Tensor, max_norm: float, norm_type
     return weight
 
 
-@function()
+@function(saves="k")
 def embedding(
     input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
     norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,

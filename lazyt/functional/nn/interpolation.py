@@ -22,8 +22,9 @@ from lazyt.functional.operands import Build, choose, constant_of, mixed, require
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import require_floating
 from lazyt.handle.autocast import in_full_precision
-from lazyt.handle.function_table import function
+from lazyt.handle.function_table import declare_grad_fn, function
 from lazyt.handle.layout import channels_last, channels_last_3d
+from lazyt.handle.result_layout import channels_like_first
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import float32, float64, int64, uint8
 from lazyt.ir.graph import Node
@@ -385,6 +386,12 @@ def _check(
         f"{input.ndim}D) for the modes: nearest | linear | bilinear | bicubic | trilinear | "
         f"lanczos | area | nearest-exact (got {mode})"
     )
+
+
+declare_grad_fn(
+    "UpsampleNearest2D", "UpsampleNearest3D", "UpsampleBilinear2D", "UpsampleBicubic2D",
+    "UpsampleLanczos2D", "UpsampleTrilinear3D", layout=channels_like_first,
+)  # fmt: skip
 
 
 @function(cast="full")
@@ -789,6 +796,9 @@ def _check_grid(input: Tensor, grid: Tensor, mode: str, border: str) -> None:
             f"{name}: expected input and grid to have same dtype, but input has "
             f"{input.dtype.name} and grid has {grid.dtype.name}"
         )
+
+
+declare_grad_fn("GridSampler2D", "GridSampler3D", second_order="none")
 
 
 @function(cast="widest")

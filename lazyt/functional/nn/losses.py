@@ -76,7 +76,7 @@ def _smooth(x: Expr, y: Expr, beta: Expr) -> Expr:
     return call("where", call("lt", gap, beta), near, call("sub", gap, _half(beta)))
 
 
-@function(cast="full")
+@function(cast="full", saves="a")
 @in_full_precision
 def mse_loss(
     input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
@@ -107,7 +107,7 @@ def l1_loss(
     return _pairwise(_absolute, "Mean", input, target, reduction, weight=weight)
 
 
-@function(cast="full")
+@function(cast="full", saves="a")
 @in_full_precision
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
@@ -124,7 +124,7 @@ def huber_loss(
     return _pairwise(_huber, "HuberLoss", input, target, reduction, delta, weight=weight)
 
 
-@function(cast="full")
+@function(cast="full", saves="a")
 @in_full_precision
 def smooth_l1_loss(
     input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
@@ -165,7 +165,7 @@ def _binary_cross_entropy(x: Expr, y: Expr, fixed: Expr) -> Expr:
     return call("where", inside, usual, call("add", _entropy(fixed, y, _bounded_log), rise))
 
 
-@function(cast="unsafe")
+@function(cast="unsafe", saves="a")
 @in_full_precision
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
@@ -201,7 +201,7 @@ def _with_logits(x: Expr, y: Expr, positive: Expr) -> Expr:
     return call("add", call("mul", call("sub", one, y), x), call("mul", slope, soft))
 
 
-@function(cast="full")
+@function(cast="full", saves="a")
 @in_full_precision
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
@@ -257,7 +257,7 @@ _TWO_MEANS = (
 )
 
 
-@function(cast="full")
+@function(cast="full", saves="d")
 @in_full_precision
 def kl_div(
     input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,

@@ -18,7 +18,8 @@ from lazyt.functional.random.random import uniform_node
 from lazyt.functional.reductions.reductions import mean_node
 from lazyt.functional.results import give, overwrite
 from lazyt.functional.type_promotion import get_default_dtype, refuse, require_floating, torch_name
-from lazyt.handle.function_table import function
+from lazyt.handle.function_table import declare_grad_fn, function
+from lazyt.handle.result_layout import channels_like_first, row_major
 from lazyt.handle.tensor import Size, Tensor
 from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node
@@ -99,6 +100,10 @@ def _check_normalized(
     return tuple(range(rank - len(wanted), rank))
 
 
+declare_grad_fn("NativeLayerNorm", saves="a", layout=row_major)
+declare_grad_fn("NativeBatchNorm", "NativeGroupNorm", saves="a", layout=channels_like_first)
+
+
 @function(cast="full")
 def layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
@@ -115,7 +120,7 @@ def layer_norm(
     return give(node, "NativeLayerNorm", (input, weight, bias))
 
 
-@function(cast="full")
+@function(cast="full", layout=row_major)
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
     eps: float | None = None,

@@ -9,9 +9,10 @@ from lazyt.functional.elementwise.arithmetic import scalar_build
 from lazyt.functional.operands import mapped, normalize_dim, normalize_dims, numpy_names
 from lazyt.functional.reductions.reductions import reduce_node, wider
 from lazyt.functional.repeated import repeated
-from lazyt.functional.results import give
+from lazyt.functional.results import SAME_DTYPE, give
 from lazyt.functional.type_promotion import as_dtype, get_default_dtype, require_floating
 from lazyt.handle.function_table import function
+from lazyt.handle.result_layout import row_major
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Node
@@ -69,7 +70,7 @@ def log_softmax_node(node: Node, axis: int) -> Node:
     return mapped(_SUB, (gap, ops.apply("log", total)), dtype, None)
 
 
-@function(method=True, cast="full_by_default")
+@function(method=True, cast="full_by_default", saves="r", layout=row_major, out_dtype=SAME_DTYPE)
 @numpy_names
 def softmax(input: Tensor, dim: int, dtype: Any = None, *, out: Tensor | None = None) -> Tensor:
     """Exponentials along ``dim`` that add up to 1. Raises DTypeError for whole numbers."""
@@ -79,7 +80,7 @@ def softmax(input: Tensor, dim: int, dtype: Any = None, *, out: Tensor | None = 
     return give(ops.cast(node, wanted), "Softmax", (input,), out)
 
 
-@function(method=True, cast="full_by_default")
+@function(method=True, cast="full_by_default", saves="r", layout=row_major, out_dtype=SAME_DTYPE)
 @numpy_names
 def log_softmax(input: Tensor, dim: int, dtype: Any = None, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of ``softmax``, without overflow. Raises DTypeError for whole numbers."""
@@ -102,7 +103,13 @@ def _log_plus(total: Expr, top: Expr) -> Expr:
     return call("add", call("log", total), top)
 
 
-@function(method=True, cast="full")
+@function(
+    method=True,
+    cast="full",
+    saves="ar",
+    layout=row_major,
+    out_category="logsumexp(): Expected floating point type for result tensor, but got: {Got}",
+)
 @numpy_names
 def logsumexp(
     input: Tensor, dim: Any, keepdim: bool = False, *, out: Tensor | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from lazyt import ops
@@ -19,7 +19,13 @@ from lazyt.functional.results import give
 from lazyt.functional.type_promotion import refuse, require_floating
 from lazyt.handle.autocast import in_full_precision
 from lazyt.handle.dispatch import lay_out, type_title
-from lazyt.handle.function_table import declare, function
+from lazyt.handle.function_table import declare, declare_grad_fn, function
+from lazyt.handle.result_layout import (
+    channels_like_first,
+    channels_of_rows,
+    channels_of_volumes,
+    row_major,
+)
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, int64
 from lazyt.ir.graph import Node
@@ -275,6 +281,12 @@ def _window_places(best: Node, spatial: Sizes, plan: Windows) -> Node:
     return total
 
 
+declare_grad_fn("MaxPool1D", layout=row_major)
+declare_grad_fn("MaxPool1DWithIndices", second_order="zeros", layout=channels_of_rows)
+declare_grad_fn("MaxPool2DWithIndices", second_order="zeros", layout=channels_like_first)
+declare_grad_fn("MaxPool3DWithIndices", second_order="zeros", layout=channels_of_volumes)
+
+
 def _max_pool(
     rank: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
     ceil_mode: bool, return_indices: bool,
@@ -332,6 +344,11 @@ max_pool3d, max_pool3d_with_indices = map(in_full_precision, _max_pools(3))
 
 
 # ------------------------------------------------------------------ means
+
+
+declare_grad_fn("AvgPool1D", saves="s", second_order="zeros", layout=channels_of_rows)
+declare_grad_fn("AvgPool2D", saves="s", second_order="zeros", layout=channels_like_first)
+declare_grad_fn("AvgPool3D", saves="s", second_order="zeros", layout=row_major)
 
 
 def _avg_pool(
@@ -522,6 +539,16 @@ def _empty(node: Node, sizes: Sizes) -> Node:
     return ops.broadcast_to(ops.constant(0, node.dtype), shape)
 
 
+def _channels_of_means(result: Tensor, parents: Sequence[Any]) -> Sizes | None:
+    """Of volumes only those of one element each have their channels last."""
+    return channels_like_first(result, parents) if set(result.shape[2:]) == {1} else None
+
+
+declare_grad_fn("AdaptiveAvgPool1D", second_order="zeros", layout=channels_of_rows)
+declare_grad_fn("AdaptiveAvgPool2D", second_order="zeros", layout=channels_like_first)
+declare_grad_fn("AdaptiveAvgPool3D", second_order="zeros", layout=_channels_of_means)
+
+
 def _average(rank: int, input: Tensor, output_size: Any) -> Tensor:
     name = f"adaptive_avg_pool{rank}d"
     sizes = _wanted(output_size, tuple(input.shape), rank, name)
@@ -554,6 +581,11 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     """Means over so many bins of the last three dimensions; None keeps one. Raises ShapeError."""
     return _average(3, input, output_size)
+
+
+declare_grad_fn("AdaptiveMaxPool1D", second_order="zeros", layout=channels_of_rows)
+declare_grad_fn("AdaptiveMaxPool2D", second_order="zeros", layout=channels_like_first)
+declare_grad_fn("AdaptiveMaxPool3D", second_order="zeros")
 
 
 def _maximum(rank: int, input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
@@ -742,6 +774,9 @@ def _fractional(
     return give(result, title, (input,)), give(numbers, "indices", ())
 
 
+declare_grad_fn("FractionalMaxPool2D", "FractionalMaxPool3D", second_order="zeros")
+
+
 def _check_fractions(name: str, spatial: Sizes, kernel: Sizes, sizes: Sizes) -> None:
     sides = {2: ("height", "width"), 3: ("time", "height", "width")}[len(spatial)]
     for side, n, k, count in zip(sides, spatial, kernel, sizes):
@@ -863,6 +898,9 @@ def _check_indices(rank: int, input: Tensor, indices: Tensor, sizes: Sizes) -> N
                 raise BoundsError(
                     f"Found an invalid max index: {bad} (output volumes are of size {text})"
                 )
+
+
+declare_grad_fn("MaxUnpool2D", layout=channels_like_first)
 
 
 def _unpool(rank: int) -> Callable[..., Tensor]:

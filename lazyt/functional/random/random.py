@@ -37,6 +37,7 @@ from lazyt.handle.device import check_device
 from lazyt.handle.dispatch import lay_out
 from lazyt.handle.function_table import declare, function
 from lazyt.handle.layout import strides_in
+from lazyt.handle.result_layout import row_major
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import (
     DType,
@@ -201,7 +202,7 @@ def _shape_of(size: Any, kwargs: dict[str, Any], name: str) -> Shape:
     return as_shape(size, name)
 
 
-@function()
+@function(out_resizes=True)
 def rand(*size: Any, **kwargs: Any) -> Tensor:
     """Numbers evenly distributed over [0, 1): ``rand(2, 3)`` or ``rand((2, 3))``.
 
@@ -212,7 +213,7 @@ def rand(*size: Any, **kwargs: Any) -> Tensor:
     return _made(uniform_node, shape, "rand", kernel="check_uniform_bounds", **kwargs)
 
 
-@function()
+@function(out_resizes=True)
 def randn(*size: Any, **kwargs: Any) -> Tensor:
     """Numbers of the normal distribution with mean 0 and deviation 1, as ``rand``."""
     shape = _shape_of(size, kwargs, "randn")
@@ -272,7 +273,7 @@ _INTEGER_FORMS = (
 )
 
 
-@function()
+@function(out_resizes=True)
 def randint(
     low: Any = 0, high: Any = None, size: Any = None, *, dtype: Any = None, **kwargs: Any
 ) -> Tensor:
@@ -319,7 +320,7 @@ def _orders(shape: Shape, dtype: DType, generator: Generator | None) -> Node:
     return ops.cast(ops.sort("order", uniform_node(shape, float64, generator)), dtype)
 
 
-@function()
+@function(out_resizes=True)
 def randperm(n: int, *, dtype: Any = None, out: Tensor | None = None, **kwargs: Any) -> Tensor:
     """The numbers 0 to n-1 in random order, int64 by default.
 
@@ -361,7 +362,7 @@ def _chances(shape: Shape, p: Any, generator: Generator | None) -> Node:
     return ops.apply("lt", uniform_node(shape, wide, generator), limit)
 
 
-@function(method=True)
+@function(method=True, layout=row_major)
 def bernoulli(
     input: Tensor, p: float | None = None, *, generator: Generator | None = None,
     out: Tensor | None = None,
@@ -393,7 +394,7 @@ _NORMAL_FORMS = (
 )
 
 
-@function()
+@function(layout=row_major)
 def normal(
     mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None,
     dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
@@ -502,7 +503,7 @@ def _distinct(rows: Node, count: int, generator: Generator | None) -> Node:
     return ops.slice_(order, (0, 0), (rows.shape[0], count), (1, 1))
 
 
-@function(method=True)
+@function(method=True, out_dtype="multinomial expects Long tensor out, got: {Got}")
 def multinomial(
     input: Tensor, num_samples: int, replacement: bool = False, *,
     generator: Generator | None = None, out: Tensor | None = None,

@@ -28,11 +28,12 @@ from lazyt.functional.operands import (
     require_tensor,
     wrong_arguments,
 )
-from lazyt.functional.results import check_output, give
+from lazyt.functional.results import SAME_DTYPE, SCALAR_TYPE, check_output, give
 from lazyt.functional.shapes.joining import cat
 from lazyt.functional.type_promotion import as_dtype, c_name, torch_name
 from lazyt.handle.autocast import in_full_precision
-from lazyt.handle.function_table import declare, function
+from lazyt.handle.function_table import declare, declare_grad_fn, function
+from lazyt.handle.result_layout import row_major
 from lazyt.handle.tape import remember, titled
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bool_, int64, uint8
@@ -117,7 +118,7 @@ def sum(
     return found if dim is None else titled(found, "SumBackward1")
 
 
-@function(method=True)
+@function(method=True, saves="s")
 @numpy_names
 def nansum(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None,
@@ -149,7 +150,7 @@ def nanmean(
     return result if out is None else give(result.node, "Div", (input,), out)
 
 
-@function(method=True, cast="full_by_default")
+@function(method=True, cast="full_by_default", saves="ar")
 @numpy_names
 @in_full_precision
 def prod(
@@ -195,7 +196,7 @@ def _require_float(name: str, which: str, dtype: DType) -> None:
         )
 
 
-@function(method=True)
+@function(method=True, layout=row_major)
 @numpy_names
 def mean(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None,
@@ -273,9 +274,21 @@ def _spread_function(name: str, root: bool, doc: str) -> Reduction:
     return numpy_names(function)
 
 
-var = declare("var", _spread_function("var", False, "variance"), method=True, fractions=("dim",))
+var = declare(
+    "var",
+    _spread_function("var", False, "variance"),
+    method=True,
+    fractions=("dim",),
+    saves="a",
+    layout=row_major,
+)
 std = declare(
-    "std", _spread_function("std", True, "standard deviation"), method=True, fractions=("dim",)
+    "std",
+    _spread_function("std", True, "standard deviation"),
+    method=True,
+    fractions=("dim",),
+    saves="ar",
+    layout=row_major,
 )
 
 
@@ -294,7 +307,7 @@ def _spread_and_mean(name: str, root: bool) -> Callable[..., tuple[Tensor, Tenso
     return numpy_names(function)
 
 
-var_mean = declare("var_mean", _spread_and_mean("var_mean", False), fractions=("dim",))
+var_mean = declare("var_mean", _spread_and_mean("var_mean", False), fractions=("dim",), saves="a")
 std_mean = declare("std_mean", _spread_and_mean("std_mean", True), fractions=("dim",))
 
 
@@ -317,8 +330,20 @@ def _truth(kind: str) -> Reduction:
     return numpy_names(function)
 
 
-all = declare("all", _truth("all"), method=True)
-any = declare("any", _truth("any"), method=True)
+all = declare(
+    "all",
+    _truth("all"),
+    method=True,
+    out_dtype="all only supports bool tensor for result, got: {Got}",
+    out_bytes=True,
+)
+any = declare(
+    "any",
+    _truth("any"),
+    method=True,
+    out_dtype="any only supports bool tensor for result, got: {Got}",
+    out_bytes=True,
+)
 
 
 @function(method=True)
@@ -350,6 +375,12 @@ def _require_elements(name: str, shape: Shape, dims: Any) -> None:
             raise BoundsError(f"{name}(): Expected reduction dim {dim} to have non-zero size.")
 
 
+_SAME_FOR_OUT = (
+    "Expected the dtype for input and out to match, but got {Want} for input's dtype and {Got} for "
+    "out's dtype."
+)
+
+
 def _extreme(name: str, kind: str, title: str) -> Reduction:
     def function(
         input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None
@@ -364,8 +395,12 @@ def _extreme(name: str, kind: str, title: str) -> Reduction:
     return numpy_names(function)
 
 
-amax = declare("amax", _extreme("amax", "max", "Amax"), method=True)
-amin = declare("amin", _extreme("amin", "min", "Amin"), method=True)
+amax = declare(
+    "amax", _extreme("amax", "max", "Amax"), method=True, saves="ar", out_dtype=_SAME_FOR_OUT
+)
+amin = declare(
+    "amin", _extreme("amin", "min", "Amin"), method=True, saves="ar", out_dtype=_SAME_FOR_OUT
+)
 
 
 def _position(input: Tensor, kind: str, dim: Any, keepdim: bool) -> Node:
@@ -401,8 +436,8 @@ def _finder(name: str, word: str) -> Reduction:
     return numpy_names(function)
 
 
-argmax = declare("argmax", _finder("argmax", "largest"), method=True)
-argmin = declare("argmin", _finder("argmin", "smallest"), method=True)
+argmax = declare("argmax", _finder("argmax", "largest"), method=True, out_dtype=SAME_DTYPE)
+argmin = declare("argmin", _finder("argmin", "smallest"), method=True, out_dtype=SAME_DTYPE)
 
 
 def _extreme_along(
@@ -434,6 +469,9 @@ _FORMS = (
 )
 
 
+declare_grad_fn("MaxBackward1", "MinBackward1", saves="ar")  # of all elements
+
+
 def _max_or_min(
     input: Tensor, dim: Any, keepdim: bool, name: str, pack: type[return_types.Named], out: Any
 ) -> Any:
@@ -454,7 +492,7 @@ def _other(dim: Any, other: Tensor | None) -> Any:
     return dim if other is None else other
 
 
-@function(method=True, fractions=("dim",))
+@function(method=True, fractions=("dim",), saves="q", out_dtype=SAME_DTYPE)
 @numpy_names
 def max(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None,
@@ -464,7 +502,7 @@ def max(
     return _max_or_min(input, _other(dim, other), keepdim, "max", return_types.max, out)
 
 
-@function(method=True, fractions=("dim",))
+@function(method=True, fractions=("dim",), saves="q", out_dtype=SAME_DTYPE)
 @numpy_names
 def min(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None,
@@ -474,7 +512,7 @@ def min(
     return _max_or_min(input, _other(dim, other), keepdim, "min", return_types.min, out)
 
 
-@function(method=True)
+@function(method=True, saves="ar", out_dtype=SAME_DTYPE)
 @numpy_names
 def aminmax(
     input: Tensor, *, dim: int | None = None, keepdim: bool = False,
@@ -534,7 +572,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None, out: Tensor | None = N
     return give(_scan(input, "sum", dim, dtype, out), "Cumsum", (input,), out)
 
 
-@function(method=True, inplace="method", cast="full_by_default")
+@function(method=True, inplace="method", cast="full_by_default", saves="ar")
 @numpy_names
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None, out: Tensor | None = None) -> Tensor:
     """Running products along ``dim``; of bools and integers in int64."""
@@ -566,21 +604,21 @@ def _running_extreme(input: Tensor, kind: str, dim: int, out: Pair | None) -> Pa
     return give(ops.cast(values, dtype), "Cum" + kind, (input,), places[0]), last
 
 
-@function(method=True)
+@function(method=True, saves="s", layout=row_major, out_dtype=SCALAR_TYPE)
 @numpy_names
 def cummax(input: Tensor, dim: int, *, out: Pair | None = None) -> return_types.cummax:
     """Running maxima along ``dim`` and where each was last reached."""
     return return_types.cummax(_running_extreme(input, "max", dim, out))
 
 
-@function(method=True)
+@function(method=True, saves="s", layout=row_major, out_dtype=SCALAR_TYPE)
 @numpy_names
 def cummin(input: Tensor, dim: int, *, out: Pair | None = None) -> return_types.cummin:
     """Running minima along ``dim`` and where each was last reached."""
     return return_types.cummin(_running_extreme(input, "min", dim, out))
 
 
-@function(method=True)
+@function(method=True, saves="ar", layout=row_major, out_dtype=SCALAR_TYPE)
 @numpy_names
 def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
     """``log(cumsum(exp(x)))`` without overflow. Raises NoKernelError for whole numbers.

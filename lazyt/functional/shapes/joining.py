@@ -28,6 +28,12 @@ from lazyt.functional.type_promotion import torch_name
 from lazyt.handle.dispatch import lay_out, type_title, wrap
 from lazyt.handle.function_table import declare, function
 from lazyt.handle.layout import strides_like, suggests_channels_last
+from lazyt.handle.result_layout import (
+    channels_last_strides,
+    channels_like_first,
+    preserving,
+    shapes_and_strides,
+)
 from lazyt.handle.tape import fn_type
 from lazyt.handle.tensor import Tensor
 from lazyt.handle.views import strides_of_view
@@ -100,7 +106,18 @@ def _tensors(tensors: Any, function: str) -> list[Tensor]:
     return found
 
 
-@function()
+def _order_of_cat(result: Tensor, parents: Sequence[Any]) -> tuple[int, ...] | None:
+    """Channels last where all of the tensors have them last."""
+    given = shapes_and_strides(parents)
+    if not all(suggests_channels_last(*operand) for operand in given):
+        return None
+    return channels_last_strides(tuple(result.shape), len(given[0][0]) - 2)
+
+
+_JOINED = "torch.cat(): input types can't be cast to the desired output type {Got}"
+
+
+@function(layout=_order_of_cat, out_category=_JOINED, out_separate=True)
 def cat(
     tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | None = None
 ) -> Tensor:
@@ -145,7 +162,7 @@ def _check_join(first: tuple[int, ...], shape: tuple[int, ...], place: int, numb
             )
 
 
-@function()
+@function(out_category=_JOINED, out_separate=True)
 def stack(
     tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | None = None
 ) -> Tensor:
@@ -726,7 +743,7 @@ def _repeated_positions(counts: Tensor) -> Tensor:
     return found
 
 
-@function(method=True)
+@function(method=True, layout=channels_like_first)
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """Elements moved along dimensions; what falls off an end comes back at the other."""
     require_tensor(input, "roll")
@@ -761,7 +778,7 @@ def _rolled(node: Node, shift: int, axis: int) -> Node:
     return ops.concat((late, early), axis)
 
 
-@function(method=True)
+@function(method=True, layout=preserving)
 @sizes_by_name("dims")
 def flip(input: Tensor, *axes: Any, dims: Any = None) -> Tensor:
     """A copy with the order of elements reversed along ``dims``: ``flip(x, 0, 1)`` or a tuple.

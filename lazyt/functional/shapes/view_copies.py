@@ -28,6 +28,7 @@ from lazyt.functional.shapes.view_shapes import (
     view_bits,
 )
 from lazyt.handle.function_table import function
+from lazyt.handle.result_layout import preserving
 from lazyt.handle.tensor import Tensor
 from lazyt.handle.views import View
 from lazyt.ir.dtypes import DType
@@ -203,7 +204,7 @@ def narrow_copy(
         raise LazytError(
             f"start ({start}) + length ({length}) exceeds dimension size ({input.shape[axis]})."
         )
-    return _copied(narrow(input, axis, start, length), "Narrow", input, out)
+    return give(narrow(input, axis, start, length).node, "NarrowCopy", (input,), out)
 
 
 @function()
@@ -251,7 +252,7 @@ def _replaced(input: Tensor, part: View, src: Tensor, name: str) -> Tensor:
     return give(part.write_back(input.node, value), name, (input, src))
 
 
-@function(method=True)
+@function(method=True, layout=preserving)
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy of ``input`` with ``src`` as its element ``index`` along ``dim``.
 
@@ -262,7 +263,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     return _replaced(input, part, src, "SelectScatter")
 
 
-@function(method=True)
+@function(method=True, layout=preserving)
 def slice_scatter(
     input: Tensor, src: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Tensor:
@@ -276,7 +277,7 @@ def slice_scatter(
     return _replaced(input, part, src, "SliceScatter")
 
 
-@function(method=True)
+@function(method=True, layout=preserving)
 def diagonal_scatter(
     input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Tensor:
@@ -290,7 +291,7 @@ def diagonal_scatter(
     return _replaced(input, part, src, "DiagonalScatter")
 
 
-@function(method=True)
+@function(method=True, layout=preserving)
 def as_strided_scatter(
     input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None
 ) -> Tensor:

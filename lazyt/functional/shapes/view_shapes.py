@@ -25,6 +25,7 @@ from lazyt.handle.dispatch import (
 from lazyt.handle.function_table import declare, function
 from lazyt.handle.grad_mode import mode
 from lazyt.handle.layout import channel_order, contiguous_format, dense_strides, preserve_format
+from lazyt.handle.result_layout import preserving, row_major
 from lazyt.handle.storage import Storage
 from lazyt.handle.tape import AccumulateGrad, hand_over
 from lazyt.handle.tensor import Tensor
@@ -110,7 +111,7 @@ def _arranged(input: Tensor, shape: Shape, name: str) -> Tensor | None:
     return view_of(input, (Reshape(shape),), shape, strides, input._offset, name)
 
 
-@function()
+@function(layout=row_major)
 @method()
 @remembered
 @sizes_by_name("size")
@@ -451,7 +452,7 @@ def alias(input: Tensor) -> Tensor:
     return view_of(input, (), tuple(input.shape), input.strides, input._offset, "Alias")
 
 
-@function()
+@function(layout=preserving)
 @method()
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     """A copy with memory of its own, in the order of the original or in ``memory_format``.

@@ -24,11 +24,11 @@ from lazyt.functional.operands import (
     operand_dtype,
     require_tensor,
 )
-from lazyt.functional.results import give
+from lazyt.functional.results import SAME_DTYPE, give
 from lazyt.functional.sorting.sorting import run_starts
 from lazyt.functional.type_promotion import torch_name
 from lazyt.handle.dispatch import lay_out, type_title
-from lazyt.handle.function_table import function
+from lazyt.handle.function_table import declare_grad_fn, function
 from lazyt.handle.layout import dense_strides
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bool_, int32, int64
@@ -271,7 +271,13 @@ def counted(place: Node, amount: Node, bins: int) -> Node:
     return ops.slice_(total, (0,), (bins,), (1,))
 
 
-@function(method=True)
+@function(
+    method=True,
+    out_dtype=(
+        "torch.histogram: input tensor and hist tensor should have the same dtype, but got input "
+        "{want} and hist {got}"
+    ),
+)
 def histc(
     input: Tensor, bins: int = 100, min: float = 0, max: float = 0, *, out: Tensor | None = None
 ) -> Tensor:
@@ -539,7 +545,10 @@ def _starts(row: Node) -> Node:
     return run_starts(row) if row.size else expand_to(ops.constant(True, bool_), (0,))
 
 
-@function(method=True)
+declare_grad_fn("Unique2", "UniqueDim", "UniqueDimConsecutive", saves="x")
+
+
+@function(method=True, saves="x")
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False,
     dim: int | None = None,
@@ -563,7 +572,7 @@ def unique_consecutive(
     return _give_runs(input, values, runs, shape, return_inverse, return_counts, name, axis)
 
 
-@function()
+@function(out_dtype=SAME_DTYPE)
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False,
     out: Tensor | None = None,

@@ -20,12 +20,13 @@ from lazyt.functional.operands import (
     normalize_dim,
     require_tensor,
 )
-from lazyt.functional.results import give
+from lazyt.functional.results import SAME_DTYPE, give
 from lazyt.functional.value_checks import from_to, values_hold
 from lazyt.handle.autocast import in_full_precision
 from lazyt.handle.dispatch import lay_out
 from lazyt.handle.function_table import function
 from lazyt.handle.layout import dense_strides
+from lazyt.handle.result_layout import preserving
 from lazyt.handle.tape import remember
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bfloat16, bool_, float16, float32, float64, int32, int64
@@ -108,7 +109,7 @@ def _sorted(node: Node, dim: int, descending: bool) -> tuple[Node, Node]:
     return rows_back(values, axis, rank), rows_back(order, axis, rank)
 
 
-@function(method=True)
+@function(method=True, saves="q", layout=preserving, out_dtype=SAME_DTYPE)
 def sort(
     input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None,
     out: Sequence[Tensor] | None = None,
@@ -194,7 +195,7 @@ def _best_of(blocks: Node, largest: bool) -> Node:
     return choose(nothing, constant_of(math.nan, dtype), least, dtype)
 
 
-@function(method=True)
+@function(method=True, saves="q", out_dtype=SAME_DTYPE, out_separate=True)
 def topk(
     input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *,
     out: Sequence[Tensor] | None = None,
@@ -271,7 +272,12 @@ def _one_each(rows: Node, value: int) -> Node:
     return expand_to(constant_of(value, int64), (*rows.shape[:-1], 1))
 
 
-@function(method=True)
+@function(
+    method=True,
+    saves="q",
+    out_dtype="output values must be of same type as input",
+    out_separate=True,
+)
 def kthvalue(
     input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *,
     out: Sequence[Tensor] | None = None,
@@ -368,7 +374,13 @@ def _same(x: Expr, y: Expr) -> Expr:
     return call("logical_or", call("eq", x, y), both)
 
 
-@function(method=True)
+_SAME_TYPE_OF_VALUES = (
+    "Expected tensor for 'values' to have the same type as tensor for argument #2 'self'; but type "
+    "torch.{Got}Tensor does not equal torch.{Want}Tensor"
+)
+
+
+@function(method=True, saves="q", out_dtype=_SAME_TYPE_OF_VALUES)
 def median(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *,
     out: Sequence[Tensor] | None = None,
@@ -380,7 +392,7 @@ def median(
     return _median(input, dim, keepdim, False, out)
 
 
-@function(method=True)
+@function(method=True, out_dtype=_SAME_TYPE_OF_VALUES)
 def nanmedian(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *,
     out: Sequence[Tensor] | None = None,
@@ -416,7 +428,11 @@ def _mode_place(rows: Node) -> Node:
     return ops.reshape(ops.arg_reduce("argmax", length, last), (*rows.shape[:-1], 1))
 
 
-@function(method=True)
+@function(
+    method=True,
+    saves="q",
+    out_dtype="expected scalar type '{Want}' but got '{Got}' for values output",
+)
 def mode(
     input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Sequence[Tensor] | None = None
 ) -> Any:
