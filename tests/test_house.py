@@ -116,7 +116,7 @@ EXCUSED = frozenset({
     "tracing/recompile_reasons.py: places_differ",
 })  # fmt: skip
 #: Rooms that know no function of the API: names there are those of ops and scalar functions. What
-#: ``bench`` measures are programs.
+#: ``bench`` measures and ``testing`` draws are programs.
 OF_OPS = CORE | {"transforms", "compiler"}
 #: With how many names of functions a literal is a table of facts, and those that are none.
 MOST_NAMES = 6
@@ -289,7 +289,7 @@ def test_facts_about_functions_stand_with_the_functions() -> None:
     wrong = {
         f"{path.relative_to(PACKAGE)}: {target}": sorted(names)
         for path in SOURCES
-        if room_of(path.relative_to(PACKAGE).parts) not in OF_OPS | {"bench"}
+        if room_of(path.relative_to(PACKAGE).parts) not in OF_OPS | {"bench", "testing"}
         for target, names in house.names_of_functions(path)
         if len(names) >= MOST_NAMES
     }

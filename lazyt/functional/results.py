@@ -12,10 +12,10 @@ import numpy as np
 from lazyt import ops
 from lazyt.errors import DTypeError, GradientError, LazytError, warn
 from lazyt.functional.calls import by_old_form, explain_call
+from lazyt.functional.result_layout import arrange_like
 from lazyt.functional.type_promotion import c_name, can_cast, torch_name
 from lazyt.handle import pending
 from lazyt.handle.dispatch import (
-    arrange_like,
     assign,
     assign_value,
     check_writable,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,7 +18,6 @@ from lazyt.handle.grad_mode import blocks, first_version, mode
 from lazyt.handle.hooks import hook
 from lazyt.handle.layout import is_dense, strides_in
 from lazyt.handle.pending import PATIENCE
-from lazyt.handle.result_layout import elementwise, preserving
 from lazyt.handle.storage import Storage
 from lazyt.handle.tape import AccumulateGrad, GradFn, Moves, Written, hand_over, output_number
 from lazyt.handle.tensor import Tensor
@@ -153,7 +152,6 @@ def lay_out(tensor: Tensor, strides: Shape) -> Tensor:
     return tensor
 
 
-declare_grad_fn("ToCopy", layout=preserving)
 declare_grad_fn("Copy", replaces=True)
 declare_grad_fn("CopySlices", saves="q")
 
@@ -165,16 +163,6 @@ def copied(input: Tensor, node: Node, name: str, wanted: Any) -> Tensor:
     if wanted is None and input._view is None:
         return result
     return lay_out(result, strides_in(shape, input.strides, wanted, name.lower()))
-
-
-def arrange_like(result: Tensor, name: str, parents: Sequence[Any]) -> Tensor:
-    """``result`` of the function called ``name``, laid out as that function's operands ask for."""
-    shape = result._storage.node.shape
-    if not shape or (len(shape) == 1 and shape[0] > 1):  # there is one order
-        return result
-    rule = tape.fn_type(name).traits.layout or elementwise
-    strides = rule(result, parents)
-    return result if strides is None else lay_out(result, strides)
 
 
 def over_budget(storage: Storage) -> None:

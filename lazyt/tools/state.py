@@ -95,6 +95,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "functional.random.generators": {
         "default_generator": ("atomic", "seed and number of calls; checkpoint notes its keys there")
     },
+    "functional.result_layout": {"_elementwise": ("atomic", "memo: strides of mapped results")},
     "functional.results": {"short_forms": ("import", "functions with quick forms, by operators")},
     "functional.type_promotion": {"_default": ("user", "set_default_dtype")},
     "handle.autocast": {"mode": ("thread", "autocast blocks")},
@@ -125,7 +126,6 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "budget": ("atomic", "nodes and bytes until pending work is measured; wrap counts down"),
     },
     "handle.pytree": {"_registered": ("import", "classes that users registered as trees")},
-    "handle.result_layout": {"_elementwise": ("atomic", "memo: strides of element-wise results")},
     "handle.storage": {"_pointed": ("atomic", "which storage gave away a device's address")},
     "handle.tape": {
         "_hook_keys": ("atomic", "numbers of hooks"),

@@ -14,9 +14,9 @@ import lazyt
 from lazyt.functional import methods
 from lazyt.functional.calls import explain_calls
 from lazyt.functional.elementwise.unary import floating
+from lazyt.functional.result_layout import row_major
 from lazyt.handle import function_table
 from lazyt.handle.function_table import declare_grad_fn
-from lazyt.handle.result_layout import row_major
 from lazyt.ir.scalar import Expr, call
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -29,6 +29,7 @@ from lazyt.functional.operands import (
     require_tensor,
     wrong_arguments,
 )
+from lazyt.functional.result_layout import row_major
 from lazyt.functional.results import give
 from lazyt.functional.shapes.view_shapes import arranged
 from lazyt.functional.type_promotion import as_dtype, get_default_dtype, scalar_dtype
@@ -36,7 +37,6 @@ from lazyt.handle.device import CPU, check_device, device, placed
 from lazyt.handle.dispatch import array_node, lay_out, method, type_title, wrap
 from lazyt.handle.function_table import declare, function
 from lazyt.handle.layout import dense_strides, is_dense, strided, strides_in
-from lazyt.handle.result_layout import row_major
 from lazyt.handle.tensor import Size, Tensor
 from lazyt.handle.views import contiguous_strides
 from lazyt.ir.dtypes import DType, bool_, float32, float64, int64, package_name

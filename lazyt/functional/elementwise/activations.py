@@ -11,12 +11,12 @@ from lazyt.functional.creation.nesting import LARGEST, refuse_number
 from lazyt.functional.elementwise.unary import sigmoid, tanh
 from lazyt.functional.operands import as_number, constant_of, mapped, normalize_dim, require_tensor
 from lazyt.functional.random.random import uniform_node
+from lazyt.functional.result_layout import preserving
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import get_default_dtype, require_floating
 from lazyt.handle.autocast import in_low_precision
 from lazyt.handle.dispatch import type_title
 from lazyt.handle.function_table import function
-from lazyt.handle.result_layout import preserving
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_
 from lazyt.ir.graph import Node

@@ -29,11 +29,11 @@ from lazyt.functional.operands import (
     wrong_arguments,
 )
 from lazyt.functional.operands import scalar_build as scalar_build
+from lazyt.functional.result_layout import elementwise, preserving
 from lazyt.functional.results import give, inplace_form, short_forms
 from lazyt.functional.type_promotion import as_dtype, c_name, get_default_dtype, torch_name
 from lazyt.handle.autocast import raised_on_gpu
 from lazyt.handle.function_table import declare, declare_grad_fn, entry_of, function
-from lazyt.handle.result_layout import elementwise
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bool_, float16, float64, int32
 from lazyt.ir.forms import use
@@ -463,6 +463,9 @@ def result_type(tensor: Any, other: Any) -> DType:
 def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input ** 2``."""
     return pow(input, 2, out=out)
+
+
+declare_grad_fn("ToCopy", layout=preserving)
 
 
 def cast_to(input: Tensor, dtype: Any) -> Tensor:

@@ -25,10 +25,10 @@ from lazyt.functional.operands import (
     require_tensor,
     wrong_arguments,
 )
+from lazyt.functional.result_layout import row_major
 from lazyt.functional.results import FOUND_DTYPE, give
 from lazyt.functional.type_promotion import c_name, get_default_dtype, promote_operands, torch_name
 from lazyt.handle.function_table import declare, function
-from lazyt.handle.result_layout import row_major
 from lazyt.handle.storage import raw
 from lazyt.handle.tape import titled
 from lazyt.handle.tensor import Tensor

@@ -13,10 +13,10 @@ from lazyt.errors import GradientError, LazytError, NoKernelError
 from lazyt.functional.elementwise.arithmetic import scalar_build
 from lazyt.functional.elementwise.unary import floating, floating_function
 from lazyt.functional.operands import Build, check_pair, mapped, pair, require_tensor
+from lazyt.functional.result_layout import row_major
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import get_default_dtype, torch_name
 from lazyt.handle.function_table import declare, function
-from lazyt.handle.result_layout import row_major
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_
 from lazyt.ir.graph import Node

@@ -13,11 +13,11 @@ from lazyt.functional.creation.nesting import refuse_number
 from lazyt.functional.elementwise.arithmetic import scalar_build
 from lazyt.functional.operands import Build, constant_of, mapped, require_tensor
 from lazyt.functional.quick import quick_unary
+from lazyt.functional.result_layout import rounding
 from lazyt.functional.results import FOUND_DTYPE, give
 from lazyt.functional.type_promotion import get_default_dtype, torch_name
 from lazyt.handle.autocast import raised_on_gpu
 from lazyt.handle.function_table import declare, function
-from lazyt.handle.result_layout import rounding
 from lazyt.handle.tape import titled
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bool_

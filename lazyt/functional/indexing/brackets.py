@@ -18,6 +18,7 @@ from lazyt.functional.elementwise.arithmetic import scalar_build
 from lazyt.functional.indexing.masks import true_positions
 from lazyt.functional.indexing.picking import checked_index, scatter_of
 from lazyt.functional.operands import as_number, choose, constant_of, expand_to, mapped
+from lazyt.functional.result_layout import preserving
 from lazyt.functional.results import give, overwrite, view_of_plan
 from lazyt.functional.shapes.view_parts import element_view, find_part, note_part, select_view
 from lazyt.handle.dispatch import check_writable, lay_out, one_memory, refuse_overlap, type_title
@@ -25,7 +26,6 @@ from lazyt.handle.function_table import declare_grad_fn, function
 from lazyt.handle.hooks import capturing
 from lazyt.handle.interop.elements import write_number
 from lazyt.handle.layout import common_order, dense_strides
-from lazyt.handle.result_layout import preserving
 from lazyt.handle.tensor import Tensor
 from lazyt.handle.views import contiguous_strides
 from lazyt.ir.dtypes import DType, bool_, int32, int64, package_name, uint8

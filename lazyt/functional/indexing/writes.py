@@ -29,11 +29,11 @@ from lazyt.functional.operands import (
     require_tensor,
     without_slope,
 )
+from lazyt.functional.result_layout import preserving
 from lazyt.functional.results import SAME_DTYPE, give, overwrite
 from lazyt.functional.type_promotion import torch_name
 from lazyt.handle.dispatch import check_writable, refuse_overlap, type_title, wrap
 from lazyt.handle.function_table import function
-from lazyt.handle.result_layout import preserving
 from lazyt.handle.tape import titled
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bool_, int32, int64

@@ -14,6 +14,7 @@ from lazyt.functional.creation.nesting import refuse_number
 from lazyt.functional.elementwise.arithmetic import scalar_build
 from lazyt.functional.linalg.products import bmm, check_vector_types, mm, product_of, walked_label
 from lazyt.functional.operands import constant_of, mapped, require_tensor
+from lazyt.functional.result_layout import preserving, row_major
 from lazyt.functional.results import SAME_DTYPE, give
 from lazyt.functional.type_promotion import (
     c_name,
@@ -24,7 +25,6 @@ from lazyt.functional.type_promotion import (
 )
 from lazyt.handle.autocast import in_low_precision
 from lazyt.handle.function_table import function
-from lazyt.handle.result_layout import preserving, row_major
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_
 from lazyt.ir.graph import Node, Shape

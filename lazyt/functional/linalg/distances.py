@@ -7,12 +7,12 @@ from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.elementwise.division import div
 from lazyt.functional.linalg.norms import norm_node
 from lazyt.functional.operands import broadcast_pair, expand_to, require_tensor
+from lazyt.functional.result_layout import row_major
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import promote_pair, refuse, torch_name
 from lazyt.handle.autocast import in_full_precision
 from lazyt.handle.dispatch import type_title
 from lazyt.handle.function_table import function
-from lazyt.handle.result_layout import row_major
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node

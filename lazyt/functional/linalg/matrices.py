@@ -17,6 +17,7 @@ from lazyt.functional.operands import (
     normalize_dim,
     require_tensor,
 )
+from lazyt.functional.result_layout import row_major
 from lazyt.functional.results import SAME_DTYPE, give
 from lazyt.functional.type_promotion import as_dtype, refuse, torch_name
 from lazyt.handle import pending
@@ -24,7 +25,6 @@ from lazyt.handle.autocast import in_full_precision
 from lazyt.handle.dispatch import lay_out, type_title, wrap
 from lazyt.handle.function_table import function
 from lazyt.handle.layout import dense_strides
-from lazyt.handle.result_layout import row_major
 from lazyt.handle.tape import titled
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, int32, int64

@@ -21,11 +21,11 @@ from lazyt.functional.operands import (
     require_tensor,
 )
 from lazyt.functional.reductions.reductions import reduce_node
+from lazyt.functional.result_layout import row_major
 from lazyt.functional.results import SAME_DTYPE, give
 from lazyt.functional.type_promotion import as_dtype, torch_name
 from lazyt.handle.autocast import in_full_precision
 from lazyt.handle.function_table import function
-from lazyt.handle.result_layout import row_major
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Node

@@ -26,10 +26,10 @@ from lazyt.functional.linalg.matrices import (
     share_batch,
 )
 from lazyt.functional.operands import require_tensor
+from lazyt.functional.result_layout import row_major
 from lazyt.functional.results import SAME_DTYPE, give, takes_outputs
 from lazyt.handle.autocast import in_full_precision
 from lazyt.handle.function_table import function
-from lazyt.handle.result_layout import row_major
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import int32
 from lazyt.ir.graph import Node

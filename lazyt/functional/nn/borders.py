@@ -11,12 +11,12 @@ from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.creation.creation import tensor
 from lazyt.functional.creation.nesting import refuse_number
 from lazyt.functional.operands import as_number, as_shape, require_tensor
+from lazyt.functional.result_layout import channels_like_first
 from lazyt.functional.results import give
 from lazyt.handle.autocast import raised
 from lazyt.handle.dispatch import lay_out, wrap
 from lazyt.handle.function_table import declare_grad_fn, function
 from lazyt.handle.layout import strides_like
-from lazyt.handle.result_layout import channels_like_first
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node

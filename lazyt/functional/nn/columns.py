@@ -10,10 +10,10 @@ from lazyt.errors import LazytError, RankError, ShapeError
 from lazyt.functional.nn.borders import padded
 from lazyt.functional.nn.convolution import Sizes, spread, windows
 from lazyt.functional.operands import require_tensor
+from lazyt.functional.result_layout import channels_like_first
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import require_floating
 from lazyt.handle.function_table import function
-from lazyt.handle.result_layout import channels_like_first
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, float32
 from lazyt.ir.graph import Node

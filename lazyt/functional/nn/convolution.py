@@ -13,12 +13,12 @@ from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.elementwise.arithmetic import scalar_build
 from lazyt.functional.nn.borders import padded
 from lazyt.functional.operands import mapped, require_tensor
+from lazyt.functional.result_layout import as_batch, channels_last_strides, shapes_and_strides
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import torch_name
 from lazyt.handle.autocast import in_low_precision
 from lazyt.handle.function_table import declare, declare_grad_fn, function
 from lazyt.handle.layout import suggests_channels_last
-from lazyt.handle.result_layout import as_batch, channels_last_strides, shapes_and_strides
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bfloat16, float32
 from lazyt.ir.graph import Node

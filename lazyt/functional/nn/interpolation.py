@@ -19,12 +19,12 @@ from lazyt.functional.nn.pooling import (
     adaptive_avg_pool3d,
 )
 from lazyt.functional.operands import Build, choose, constant_of, mixed, require_tensor
+from lazyt.functional.result_layout import channels_like_first
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import require_floating
 from lazyt.handle.autocast import in_full_precision
 from lazyt.handle.function_table import declare_grad_fn, function
 from lazyt.handle.layout import channels_last, channels_last_3d
-from lazyt.handle.result_layout import channels_like_first
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import float32, float64, int64, uint8
 from lazyt.ir.graph import Node

@@ -16,10 +16,10 @@ from lazyt.functional.nn.normalizers import softmax_node
 from lazyt.functional.operands import Build, constant_of, mapped, normalize_dim, require_tensor
 from lazyt.functional.random.random import uniform_node
 from lazyt.functional.reductions.reductions import mean_node
+from lazyt.functional.result_layout import channels_like_first, row_major
 from lazyt.functional.results import give, overwrite
 from lazyt.functional.type_promotion import get_default_dtype, refuse, require_floating, torch_name
 from lazyt.handle.function_table import declare_grad_fn, function
-from lazyt.handle.result_layout import channels_like_first, row_major
 from lazyt.handle.tensor import Size, Tensor
 from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node

@@ -15,17 +15,17 @@ from lazyt.functional.nn.borders import padded
 from lazyt.functional.nn.convolution import Sizes, spread, windows
 from lazyt.functional.operands import choose, constant_of, mapped, mixed, require_tensor
 from lazyt.functional.random.random import rand
-from lazyt.functional.results import give
-from lazyt.functional.type_promotion import refuse, require_floating
-from lazyt.handle.autocast import in_full_precision
-from lazyt.handle.dispatch import lay_out, type_title
-from lazyt.handle.function_table import declare, declare_grad_fn, function
-from lazyt.handle.result_layout import (
+from lazyt.functional.result_layout import (
     channels_like_first,
     channels_of_rows,
     channels_of_volumes,
     row_major,
 )
+from lazyt.functional.results import give
+from lazyt.functional.type_promotion import refuse, require_floating
+from lazyt.handle.autocast import in_full_precision
+from lazyt.handle.dispatch import lay_out, type_title
+from lazyt.handle.function_table import declare, declare_grad_fn, function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, int64
 from lazyt.ir.graph import Node

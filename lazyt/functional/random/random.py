@@ -25,6 +25,7 @@ from lazyt.functional.operands import (
     wrong_arguments,
 )
 from lazyt.functional.random.generators import Generator, default_generator
+from lazyt.functional.result_layout import row_major
 from lazyt.functional.results import check_output, give, overwrite
 from lazyt.functional.type_promotion import as_dtype, c_name, get_default_dtype, iinfo, torch_name
 from lazyt.functional.value_checks import (
@@ -37,7 +38,6 @@ from lazyt.handle.device import check_device
 from lazyt.handle.dispatch import lay_out
 from lazyt.handle.function_table import declare, function
 from lazyt.handle.layout import strides_in
-from lazyt.handle.result_layout import row_major
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import (
     DType,

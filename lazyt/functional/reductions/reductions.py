@@ -28,12 +28,12 @@ from lazyt.functional.operands import (
     require_tensor,
     wrong_arguments,
 )
+from lazyt.functional.result_layout import row_major
 from lazyt.functional.results import SAME_DTYPE, SCALAR_TYPE, check_output, give
 from lazyt.functional.shapes.joining import cat
 from lazyt.functional.type_promotion import as_dtype, c_name, torch_name
 from lazyt.handle.autocast import in_full_precision
 from lazyt.handle.function_table import declare, declare_grad_fn, function
-from lazyt.handle.result_layout import row_major
 from lazyt.handle.tape import remember, titled
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bool_, int64, uint8

@@ -22,18 +22,18 @@ from lazyt.functional.operands import (
     sizes_by_name,
     wrong_arguments,
 )
+from lazyt.functional.result_layout import (
+    channels_last_strides,
+    channels_like_first,
+    preserving,
+    shapes_and_strides,
+)
 from lazyt.functional.results import give
 from lazyt.functional.shapes.view_parts import select_view
 from lazyt.functional.type_promotion import torch_name
 from lazyt.handle.dispatch import lay_out, type_title, wrap
 from lazyt.handle.function_table import declare, function
 from lazyt.handle.layout import strides_like, suggests_channels_last
-from lazyt.handle.result_layout import (
-    channels_last_strides,
-    channels_like_first,
-    preserving,
-    shapes_and_strides,
-)
 from lazyt.handle.tape import fn_type
 from lazyt.handle.tensor import Tensor
 from lazyt.handle.views import strides_of_view

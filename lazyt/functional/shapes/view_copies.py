@@ -7,6 +7,7 @@ from typing import Any
 from lazyt import ops
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.operands import as_shape, normalize_dim, require_tensor, sizes_by_name
+from lazyt.functional.result_layout import preserving
 from lazyt.functional.results import give
 from lazyt.functional.shapes.joining import split, unbind
 from lazyt.functional.shapes.view_parts import (
@@ -28,7 +29,6 @@ from lazyt.functional.shapes.view_shapes import (
     view_bits,
 )
 from lazyt.handle.function_table import function
-from lazyt.handle.result_layout import preserving
 from lazyt.handle.tensor import Tensor
 from lazyt.handle.views import View
 from lazyt.ir.dtypes import DType

@@ -11,6 +11,7 @@ from lazyt import ops
 from lazyt.autograd.handles import root_view
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.operands import as_shape, normalize_dim, sizes_by_name, wrong_arguments
+from lazyt.functional.result_layout import preserving, row_major
 from lazyt.functional.shapes.view_parts import as_strided, remembered
 from lazyt.functional.type_promotion import as_dtype
 from lazyt.handle.dispatch import (
@@ -25,7 +26,6 @@ from lazyt.handle.dispatch import (
 from lazyt.handle.function_table import declare, function
 from lazyt.handle.grad_mode import mode
 from lazyt.handle.layout import channel_order, contiguous_format, dense_strides, preserve_format
-from lazyt.handle.result_layout import preserving, row_major
 from lazyt.handle.storage import Storage
 from lazyt.handle.tape import AccumulateGrad, hand_over
 from lazyt.handle.tensor import Tensor

@@ -20,13 +20,13 @@ from lazyt.functional.operands import (
     normalize_dim,
     require_tensor,
 )
+from lazyt.functional.result_layout import preserving
 from lazyt.functional.results import SAME_DTYPE, give
 from lazyt.functional.value_checks import from_to, values_hold
 from lazyt.handle.autocast import in_full_precision
 from lazyt.handle.dispatch import lay_out
 from lazyt.handle.function_table import function
 from lazyt.handle.layout import dense_strides
-from lazyt.handle.result_layout import preserving
 from lazyt.handle.tape import remember
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bfloat16, bool_, float16, float32, float64, int32, int64

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from lazyt.handle.dispatch import lay_out
 from lazyt.handle.layout import (
     channels_last_3d,
     common_order,
@@ -18,9 +19,20 @@ from lazyt.handle.layout import (
     strides_like,
     suggests_channels_last,
 )
+from lazyt.handle.tape import fn_type
 from lazyt.handle.tensor import Tensor
 from lazyt.handle.views import contiguous_strides, is_contiguous
 from lazyt.ir.graph import Shape
+
+
+def arrange_like(result: Tensor, name: str, parents: Sequence[Any]) -> Tensor:
+    """``result`` of the function called ``name``, in the order that its rule gives it."""
+    shape = result._storage.node.shape
+    if not shape or (len(shape) == 1 and shape[0] > 1):  # there is one order
+        return result
+    rule = fn_type(name).traits.layout or elementwise
+    strides = rule(result, parents)
+    return result if strides is None else lay_out(result, strides)
 
 
 def row_major(result: Tensor, parents: Sequence[Any]) -> Shape | None:
