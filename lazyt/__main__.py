@@ -1,4 +1,4 @@
-"""The command line: ``python -m lazyt opt|show|run|doctor|bench|tune|warm|cache``."""
+"""The command line: ``python -m lazyt COMMAND``; ``COMMANDS`` has them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ COMMANDS = {
     "warm": "compile now what every program on this machine can use",
     "cache": "take compiled kernels along to another machine: export, import",
     "tune": "let kernels try other forms against the clock; list, export, import what was found",
+    "capture": "run a program, and write down all that becomes of its graphs",
+}
+
+#: Where commands are that are no module of ``lazyt.tools``.
+MODULES = {
+    "capture": "lazyt.tools.captures.recorder",
 }
 
 
@@ -45,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"lazyt: error: no command '{name}'; there are {choices}", file=sys.stderr)
         return 2
     try:
-        code: int = importlib.import_module(f"lazyt.tools.{name}").run(argv[1:])
+        code: int = importlib.import_module(MODULES.get(name, f"lazyt.tools.{name}")).run(argv[1:])
         sys.stdout.flush()
         return code
     except UsageError as error:

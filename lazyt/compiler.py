@@ -17,12 +17,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from lazyt.config import config
 from lazyt.ir.graph import Node, ages_left
 
 if TYPE_CHECKING:
+    from lazyt.codegen.lower.groups import Lowered
     from lazyt.codegen.plan.choices import Choices, Fusing
     from lazyt.codegen.plan.printed import Announce, PrintedKernel
     from lazyt.ir.group import Group
@@ -49,6 +50,19 @@ class Pass:
     reason: str
     exact: bool = True
     tolerance: float = 0.0
+
+
+class Watch(Protocol):
+    """Is told what becomes of a graph while it is compiled, step by step."""
+
+    def passed(self, name: str, roots: Sequence[Node]) -> None:
+        """The graph after a pass."""
+
+    def grouped(self, groups: Sequence[Group]) -> None:
+        """The groups, in the order of launches."""
+
+    def launched(self, groups: Sequence[Sequence[Group]], lowered: Sequence[Lowered]) -> None:
+        """The groups of each launch, and its kernel with what its buffers hold."""
 
 
 @cache
@@ -105,7 +119,7 @@ def _forget() -> None:
         function()
 
 
-def run_passes(roots: Sequence[Node]) -> list[Node]:
+def run_passes(roots: Sequence[Node], watch: Watch | None = None) -> list[Node]:
     """The graph in normal form; dumps and verifies after every pass when asked to."""
     current = list(roots)
     _dump_graph("0_input", current)
@@ -116,6 +130,8 @@ def run_passes(roots: Sequence[Node]) -> list[Node]:
         _dump_graph(f"{number}_{step.name}", current)
         if checker is not None:
             checker.check(step.name, current, 0.0 if step.exact else step.tolerance)
+        if watch is not None:
+            watch.passed(step.name, current)
     return current
 
 
@@ -138,7 +154,10 @@ def _graph_checker(roots: Sequence[Node]) -> GraphChecker | None:
 
 @ages_left()
 def group_graph(
-    roots: Sequence[Node], fusing: Fusing | None = None, cache: int = 0
+    roots: Sequence[Node],
+    fusing: Fusing | None = None,
+    cache: int = 0,
+    watch: Watch | None = None,
 ) -> tuple[list[Node], list[Group]]:
     """The roots in normal form, and the fused groups that compute them, in the order of launches.
 
@@ -153,7 +172,9 @@ def group_graph(
     from lazyt.passes.recompute import recompute
     from lazyt.passes.splitting import split_sums
 
-    normal, checkpoints = take_checkpoints(run_passes(roots))
+    normal, checkpoints = take_checkpoints(run_passes(roots, watch))
+    if watch is not None:
+        watch.passed("take_checkpoints", normal)
     members = fusing.members if fusing is not None else 0
     fused = fuse(normal, members) if members else fuse(normal)
     groups = split_sums(fused)
@@ -171,6 +192,7 @@ def compile_graph(
     choices: Choices | None = None,
     fusing: Fusing | None = None,
     announce: Announce | None = None,
+    watch: Watch | None = None,
 ) -> tuple[Program, list[Kernel]]:
     """The plan of a graph whose only leaves are ``inputs``, as text, and its kernels as IR.
 
@@ -179,15 +201,18 @@ def compile_graph(
     ``target`` is ``c`` or ``cuda``; ``any_size`` as in ``print_kernel_c``, for C. ``choices`` are
     the forms of kernels that tuning found, ``fusing`` how much becomes one kernel. ``announce`` is
     called with each kernel of the program, and the helpers that it calls, as soon as it is known.
+    ``watch`` is told of the steps in between.
     """
     from lazyt.codegen.plan.assemble import assemble
     from lazyt.passes.ordering import read_first
     from lazyt.runtime import devices
 
     bands = config.bands and target == "c" and not any_size
-    normal, groups = group_graph(roots, fusing, devices.cpu().l2 if bands else 0)
+    normal, groups = group_graph(roots, fusing, devices.cpu().l2 if bands else 0, watch)
     if donated:
         groups = read_first(groups, normal, donated)
+    if watch is not None:
+        watch.grouped(groups)
     inline = fusing.inline if fusing is not None and fusing.inline >= 0 else config.inline_reduce
 
     def check(kernel: Kernel) -> None:
@@ -207,6 +232,7 @@ def compile_graph(
         target,
         not any_size,
         announce,
+        None if watch is None else watch.launched,
     )
     return program, kernels
 

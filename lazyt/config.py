@@ -157,6 +157,7 @@ class Config:
         "_max_pending_bytes",
         "_max_pending_nodes",
         "_memory_budget",
+        "_of_capture",
         "_of_plans",
         "_on_limits",
         "_on_threads",
@@ -182,9 +183,11 @@ class Config:
         "tune_seconds",
     )
 
+    _of_capture: object
     _of_plans: tuple[Any, ...]
 
     def __init__(self) -> None:
+        object.__setattr__(self, "_of_capture", None)
         self._on_limits: list[Callable[[], None]] = []
         self._on_threads: list[Callable[[], None]] = []
         home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
@@ -227,7 +230,15 @@ class Config:
 
     def _note_plans(self) -> None:
         found = tuple([getattr(self, name, None) for name in _OF_PLANS])
+        if self._of_capture is not None:
+            found = (*found, self._of_capture)
         object.__setattr__(self, "_of_plans", found)
+
+    def tell_plans_apart(self, key: object) -> None:
+        """Has ``key`` be part of what plans are found by from now on, as settings are; None for
+        nothing more than these."""
+        object.__setattr__(self, "_of_capture", key)
+        self._note_plans()
 
     @property
     def of_plans(self) -> tuple[Any, ...]:

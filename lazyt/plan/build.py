@@ -3,13 +3,14 @@ compiled."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from lazyt.config import config, tuned_here
 from lazyt.ir.graph import Head, Node, topological
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from lazyt.codegen.generic.table import Table
     from lazyt.codegen.plan.choices import Choices, Fusing
     from lazyt.codegen.plan.printed import Announce
+    from lazyt.compiler import Watch
     from lazyt.ir.kernel import Kernel
     from lazyt.ir.program import Program
     from lazyt.plan.device_plans import Launcher
@@ -44,6 +46,42 @@ lock = forks.guarded(threading.RLock())
 
 #: The tuning that new plans take part in, while there is one.
 session: Session | None = None
+
+
+class Recorder(Protocol):
+    """Writes down how plans are made, and what they run on."""
+
+    def compile(self, subject: Subject, reason: str, where: str) -> Program:
+        """The program of a graph, compiled whatever is on disk."""
+
+    def loaded(self, subject: Subject, seconds: float, started: int) -> None:
+        """A program is loaded, which took so long and started so many compilers."""
+
+    def take(self, plan: Plan, inputs: Sequence[Buffer]) -> None:
+        """Looks at a plan that is about to run for the first time."""
+
+
+#: What writes down the plans that are made, while there is one.
+recorder: Recorder | None = None
+
+
+@contextlib.contextmanager
+def recording(new: Recorder) -> Iterator[None]:
+    """A block in which all threads compile their graphs anew, and ``new`` hears of it. Plans of
+    before are found again after it."""
+    global recorder
+    outer, recorder = recorder, new
+    config.tell_plans_apart(new)
+    try:
+        yield
+    finally:
+        recorder = outer
+        config.tell_plans_apart(outer)
+
+
+def is_written_down() -> bool:
+    """Whether somebody wants to see how plans are made: they are compiled then before they run."""
+    return config.dump is not None or recorder is not None
 
 
 def tunes() -> bool:
@@ -161,10 +199,11 @@ class Subject:
         choices: Choices | None,
         fusing: Fusing | None = None,
         announce: Announce | None = None,
+        watch: Watch | None = None,
     ) -> tuple[Program, list[Kernel]]:
         """The graph compiled with these choices: the program, and its kernels as IR.
 
-        ``announce`` is as of ``compile_graph``.
+        ``announce`` and ``watch`` are as of ``compile_graph``.
         """
         from lazyt.compiler import compile_graph
 
@@ -178,6 +217,7 @@ class Subject:
             choices=choices,
             fusing=fusing,
             announce=announce,
+            watch=watch,
         )
 
     def output_sizes(self, program: Program) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ becomes an input of the plan the second time it is seen.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from lazyt.errors import CompileError
 from lazyt.ir.forms import PLACED, place_of
 from lazyt.ir.graph import Head, Node, ages_left, clock, make, source_text
 from lazyt.ir.op import forget_recent
-from lazyt.plan import constant_lifting, graph_keys, guarded_plans, tiers
+from lazyt.plan import build, constant_lifting, graph_keys, guarded_plans, tiers
 from lazyt.plan.build import Asked, Code, Plan, Subject, lock
 from lazyt.plan.constant_lifting import Number, numbers_of, rebuild_with_inputs
 from lazyt.plan.graph_keys import Choice, Structure, number_graph, structure_of
@@ -279,7 +280,9 @@ def _make(
                 return Plan((), constants, lifted, code, asked.donated)
         code, launcher = _compiled(subject, asked, reason, where, wait)
     plan = Plan((), constants, lifted, code, asked.donated, launcher=launcher)
-    if code.executable is not None and subject.is_wanted:
+    if code.executable is not None and build.recorder is not None:
+        plan.subject, plan.tune = subject, build.recorder.take
+    elif code.executable is not None and subject.is_wanted:
         from lazyt.tuning.session import take
 
         plan.subject, plan.tune = subject, take
@@ -290,16 +293,23 @@ def _compiled(
     subject: Subject, asked: Asked, reason: str, where: str, wait: progress.Wait
 ) -> tuple[Code, Launcher | None]:
     """Loads the plan's text from disk or compiles the graph, and loads the binary."""
-    from lazyt.runtime.cpu import execute
+    from lazyt.runtime.cpu import compile, execute
     from lazyt.runtime.cpu.objects import Objects
 
+    recorder = build.recorder
     with Objects() as objects:
-        program, reason = subject.program(reason, objects)
+        if recorder is not None:
+            program = recorder.compile(subject, reason, where)
+        else:
+            program, reason = subject.program(reason, objects)
         wait.kernels = len(program.kernels)
         executable = None
         if program.launches and not asked.place:
+            begun, started = perf_counter(), compile.started
             executable = execute.load(program, reason, where, objects)
             execute.make_room()
+            if recorder is not None:
+                recorder.loaded(subject, perf_counter() - begun, compile.started - started)
     if asked.place:
         from lazyt.plan.device_plans import Launcher
 

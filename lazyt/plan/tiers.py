@@ -214,7 +214,7 @@ def _is_tried(
     structure: Structure, order: Sequence[Node], roots: Sequence[Node], least: float
 ) -> bool:
     """Whether a graph is to begin in tier 0: it takes less than ``least`` seconds, about."""
-    if config.tier == 1 or structure.place or config.verify or config.dump is not None:
+    if config.tier == 1 or structure.place or config.verify or build.is_written_down():
         return False
     if config.tier == 0:
         return True
@@ -252,7 +252,9 @@ def first_code(
 
     Raises NoCompilerError and CompileError.
     """
-    if config.tier == 1 or subject.place or subject.is_wanted or config.verify or config.dump:
+    if config.tier == 1 or subject.place or subject.is_wanted or config.verify:
+        return None
+    if build.is_written_down():
         return None
     if config.tier == "auto":
         if not in_background(subject):
@@ -315,7 +317,7 @@ def _found(program: Program) -> Executable | None:
 
 def in_background(subject: Subject) -> bool:
     """Whether a graph can be compiled by another process."""
-    if compiler.own_passes is not None or _queue.is_broken:
+    if compiler.own_passes is not None or _queue.is_broken or build.is_written_down():
         return False
     return not definitions_outside(subject.roots)
 

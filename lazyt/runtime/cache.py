@@ -112,6 +112,15 @@ def get_binary(key: str) -> Binary | None:
     return Binary(data, handle)
 
 
+def facts(key: str) -> dict[str, object]:
+    """What ``put_binary`` was told of a binary; nothing where it is not there."""
+    try:
+        found = json.loads(_get(f"{key}.json") or b"{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def put_binary(key: str, binary: bytes, source: str, facts: dict[str, object]) -> bool:
     """Store a binary with its source and JSON-compatible facts; False if it was refused."""
     digest = _checksum(binary)

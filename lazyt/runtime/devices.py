@@ -6,10 +6,13 @@ that asking costs microseconds. Inside a container the container's limits count,
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import platform
 import sys
+from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 
@@ -50,8 +53,27 @@ class Device:
     traits: Traits = PLAIN
 
 
-@cache
+#: The CPU that kernels are printed for instead of this machine's, while there is one.
+_other: ContextVar[Device | None] = ContextVar("lazyt_other_cpu", default=None)
+
+
 def cpu() -> Device:
+    """The description of this machine's CPU, or of the one that kernels are printed for."""
+    return _other.get() or _own_cpu()
+
+
+@contextlib.contextmanager
+def standing_for(device: Device) -> Iterator[None]:
+    """A block in which this thread prints kernels as on another machine. Nothing may be run."""
+    token = _other.set(device)
+    try:
+        yield
+    finally:
+        _other.reset(token)
+
+
+@cache
+def _own_cpu() -> Device:
     """The description of this machine's CPU."""
     features = cpu_features()
     l1, l2, l3 = _cache_sizes()

@@ -2,8 +2,10 @@
 
 Graph text goes through the passes of the recipe, or those named by ``--passes``, and is verified
 after each. Of a golden file of the tests, the graph before its line ``---- PASSES`` is read.
-``--emit`` goes on to kernel IR, or to the text of the plan that computes the graph on
-this machine, in C or CUDA C. Kernel text is verified, its indices are proved in bounds, and it is
+``--emit`` goes on to kernel IR, or to the text of the plan that computes the graph, in C or CUDA C:
+as this machine has it, or the one that ``--machine`` names. A graph of a capture says what its plan
+depends on beside it (settings, tuning, inputs that may be written over), and its text is that of
+the plan that ran. Kernel text is verified, its indices are proved in bounds, and it is
 printed again in the form asked for.
 """
 
@@ -11,14 +13,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from lazyt.runtime import devices
 from lazyt.tools.arguments import Parser, UsageError, read_input
+from lazyt.tools.machines import HELP, machine
 
 if TYPE_CHECKING:
     from lazyt.compiler import Pass
     from lazyt.ir.graph import Node
     from lazyt.ir.kernel import Kernel
+    from lazyt.ir.program import Program
 
 
 def _arguments(argv: Sequence[str]) -> dict[str, object]:
@@ -35,6 +40,7 @@ def _arguments(argv: Sequence[str]) -> dict[str, object]:
         help="interpret the graph before and after each pass, on inputs of several kinds",
     )
     parser.add_argument("--emit", choices=("graph", "kernels", "c", "cuda"), default="graph")
+    parser.add_argument("--machine", default="native", help=HELP)
     return vars(parser.parse_args(argv))
 
 
@@ -130,14 +136,59 @@ def transform(text: str, names: object, emit: str, loud: bool, values: bool = Fa
     if emit == "graph":
         return print_graph(current)
     from lazyt.compiler import program_text
-    from lazyt.plan.build import Subject
 
-    subject = Subject(roots, leaves, (), "cuda:0" if emit == "cuda" else "")
-    choices = subject.choices()
-    fusing = choices.graphs.get(subject.name) if choices is not None else None
-    program, kernels = subject.compile(choices, fusing)
+    program, kernels = compile_text(text, leaves, roots, emit == "cuda")
     check_kernels(kernels)
     return kernels_text(kernels, emit) if emit == "kernels" else program_text(program)
+
+
+def compile_text(
+    text: str, leaves: Sequence[Node], roots: Sequence[Node], is_cuda: bool
+) -> tuple[Program, list[Kernel]]:
+    """The plan of a graph that was read from ``text``, as what the first line says of it decides,
+    or else as this process would make it. Raises CaptureError where that line is damaged."""
+    from lazyt.codegen.plan.choices import ChoiceError, Choices, Fusing, Tuned
+    from lazyt.config import config
+    from lazyt.plan.build import Subject
+    from lazyt.tools.captures.files import CaptureError, facts_of
+
+    facts = facts_of(text, "the graph")
+    place = "cuda:0" if is_cuda else ""
+    if facts is None:
+        subject = Subject(list(roots), list(leaves), (), place)
+        choices = subject.choices()
+        return subject.compile(choices, choices.graphs.get(subject.name) if choices else None)
+    order, count = facts["order"], len(leaves)
+    if sorted(order) != list(range(count)):
+        raise CaptureError(f"the graph, line 1: 'order' does not number its {count} inputs")
+    if any(not (0 <= i < count and -1 <= r < len(roots)) for i, r in facts["donated"]):
+        raise CaptureError("the graph, line 1: 'donated' has numbers of no input or result")
+    inputs = [leaf for _, leaf in sorted(zip(order, leaves), key=lambda pair: pair[0])]
+    donated = tuple([(i, r) for i, r in facts["donated"]])
+    tuned = facts["tuned"]
+    try:
+        forms = {name: Tuned.from_dict(raw) for name, raw in tuned.get("kernels", {}).items()}
+        fusing = Fusing.from_dict(tuned["fusing"]) if tuned.get("fusing") else None
+    except (ChoiceError, AttributeError) as error:
+        raise CaptureError(f"the graph, line 1: 'tuned': {error}") from None
+    subject = Subject(list(roots), inputs, donated, place)
+    with config.override(**checked_settings(facts["settings"])):
+        return subject.compile(Choices(forms), fusing)
+
+
+def checked_settings(raw: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a captured graph. Raises CaptureError."""
+    from lazyt.config import config
+    from lazyt.tools.captures.files import SETTINGS, CaptureError
+
+    for name, value in raw.items():
+        if name not in SETTINGS:
+            raise CaptureError(f"the graph, line 1: there is no setting {name!r} of plans")
+        kind = type(getattr(config, name))
+        fits = type(value) is kind or (kind is float and type(value) is int)
+        if not fits or (kind is int and value < 0) or (kind is float and not 0 <= value <= 1):
+            raise CaptureError(f"the graph, line 1: the setting {name!r} cannot be {value!r}")
+    return raw
 
 
 def run(argv: Sequence[str]) -> int:
@@ -153,5 +204,7 @@ def run(argv: Sequence[str]) -> int:
     text = graph_before(read_input(str(options["file"])))
     loud = bool(options["print_after_all"])
     values = bool(options["verify_values"])
-    sys.stdout.write(transform(text, options["passes"], str(options["emit"]), loud, values))
+    with devices.standing_for(machine(str(options["machine"]))):
+        made = transform(text, options["passes"], str(options["emit"]), loud, values)
+    sys.stdout.write(made)
     return 0

@@ -174,6 +174,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "ops.builders": {"_calls": ("atomic", "memo: expressions of scalar functions")},
     "ops.leaves": {"_uids": ("atomic", "numbers of values that are no constants")},
     "ops.registry": {"OPS": ("import", "ops by name")},
+    "plan.build": {"recorder": ("user", "what writes plans down, in a capture")},
     "plan.dynamic_shapes": {"_families": (_PLANNING, "graphs that differ by sizes only")},
     "plan.explain": {"_history": (_PLANNING, "graphs that were compiled, for reasons of new ones")},
     "plan.generic": {"_library": ("plan.generic._library._lock", "parts of the generic library")},

@@ -39,6 +39,9 @@ from lazyt.ir.group import Group
 from lazyt.ir.kernel import Kernel
 from lazyt.ir.program import Launch, Program, Slot
 
+#: Hears of the groups of each launch, and of its kernel.
+Launched = Callable[[Sequence[Sequence[Group]], Sequence[Lowered]], None]
+
 #: Bytes and multiply-adds from which on a plan may take long enough for somebody to interrupt it.
 _LONG = 100_000_000
 #: What printers call a kernel; those of CUDA add the number of a phase.
@@ -56,13 +59,15 @@ def assemble(
     target: str = "c",
     share: bool = True,
     announce: Announce | None = None,
+    launched: Launched | None = None,
 ) -> tuple[Program, list[Kernel]]:
     """The Program that computes ``roots`` from ``inputs``, and its kernels as IR.
 
     ``printer`` writes one kernel for the target; ``check`` is called with every kernel. The memory
     of ``donated`` inputs may be overwritten: by the root of that number alone, where it is not
     negative. Where the ``target`` is ``c``, launches are shared and, with ``share``, kernels that
-    differ in constants are one. ``announce`` hears of every kernel once it is known.
+    differ in constants are one. ``announce`` hears of every kernel once it is known, ``launched``
+    of all launches: their groups, and their kernels with what the buffers hold.
 
     Raises InternalError where ``check_plan`` finds that memory is read after it was written over.
     """
@@ -104,6 +109,8 @@ def assemble(
         notes=notes,
     )
     check_plan(program, lowered, roots, inputs, donated)
+    if launched is not None:
+        launched([batch.groups for batch in batches], lowered)
     return program, kernels
 
 

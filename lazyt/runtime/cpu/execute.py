@@ -320,6 +320,11 @@ def _key(fingerprint: str, compiler: compile.Compiler) -> str:
     return cache.hash_text(str(cache.FORMAT), fingerprint, compiler.identity(), features)
 
 
+def key_of(program: Program) -> str:
+    """What the binary of a program is kept under on disk. Raises as ``compile.find``."""
+    return _key(program.text_hash(), compile.find())
+
+
 def made_for() -> str:
     """What tells the binaries that may be found here from those of other compilers and CPUs."""
     return cache.hash_text(compile.find().identity(), *devices.cpu_features())
