@@ -234,7 +234,7 @@ class Config:
             found = (*found, self._of_capture)
         object.__setattr__(self, "_of_plans", found)
 
-    def tell_plans_apart(self, key: object) -> None:
+    def distinguish_plans(self, key: object) -> None:
         """Has ``key`` be part of what plans are found by from now on, as settings are; None for
         nothing more than these."""
         object.__setattr__(self, "_of_capture", key)

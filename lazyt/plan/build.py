@@ -71,12 +71,12 @@ def recording(new: Recorder) -> Iterator[None]:
     before are found again after it."""
     global recorder
     outer, recorder = recorder, new
-    config.tell_plans_apart(new)
+    config.distinguish_plans(new)
     try:
         yield
     finally:
         recorder = outer
-        config.tell_plans_apart(outer)
+        config.distinguish_plans(outer)
 
 
 def is_written_down() -> bool:
