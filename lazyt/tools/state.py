@@ -194,6 +194,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "_swept_at": ("atomic", "when the folder was last swept"),
         "_written": ("atomic", "bytes written since"),
     },
+    "runtime.devices": {"_other": ("thread", "the CPU that kernels are printed for")},
     "runtime.cpu.compile": {
         "_found": ("atomic", "memo: compilers by what was asked for"),
         "_warned": ("atomic", "what was warned of"),

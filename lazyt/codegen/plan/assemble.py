@@ -81,13 +81,9 @@ def assemble(
     lowered, stores = _lower_all(batches, roots, inputs, donated, alike)
     if check is not None:
         _check_all(batches, lowered, unroll, check)
-    kernels = [made.kernel for made in lowered]
-    kinds = [batch.groups[0].kind for batch in batches]
+    kernels, kinds = [made.kernel for made in lowered], [batch.groups[0].kind for batch in batches]
     printed = _print_all(kernels, kinds, printer, for_c and share, announce)
-    scratch = [
-        [Place(size, step, step) for size in _scratch_sizes(made, text)]
-        for step, (made, text) in enumerate(zip(lowered, printed, strict=True))
-    ]
+    scratch = _scratch(lowered, printed)
     known = {node: place for made in reversed(stores) for node, place in made.items()}
     intervals = {id(p): p for made in stores for p in made.values()}
     everything = [*intervals.values(), *(p for step in scratch for p in step)]
@@ -172,6 +168,14 @@ def _announce(
     if announce is not None and kinds[number] in UNSHARED:
         named = name_after_text(text, kinds[number])
         announce(named.source, gather_sections([named]))
+
+
+def _scratch(lowered: Sequence[Lowered], printed: Sequence[PrintedKernel]) -> list[list[Place]]:
+    """Memory of each launch that only its kernel uses."""
+    return [
+        [Place(size, step, step) for size in _scratch_sizes(made, text)]
+        for step, (made, text) in enumerate(zip(lowered, printed, strict=True))
+    ]
 
 
 def _scratch_sizes(made: Lowered, text: PrintedKernel) -> list[int]:
