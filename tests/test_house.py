@@ -70,7 +70,6 @@ LARGE = {
 #: Classes with a single subclass in another file, as ``make house`` prints them.
 COMPLETED = frozenset({
     "JamPhase (codegen/c/tiles.py) by PrefetchPhase (codegen/c/steps.py)",
-    "Storage (handle/storage.py) by CountStorage (functional/updates.py)",
 })  # fmt: skip
 #: Words of this project alone, for which the field has its own (the design's glossary).
 PRIVATE = frozenset(

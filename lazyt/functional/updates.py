@@ -21,53 +21,15 @@ from lazyt.handle.dispatch import wrap
 from lazyt.handle.grad_mode import no_grad
 from lazyt.handle.hooks import looks
 from lazyt.handle.pending import realize_nodes
-from lazyt.handle.storage import Storage
+from lazyt.handle.storage import CountStorage, Storage, count_leaf
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, float32, float64
 from lazyt.ir.forms import PLACED
-from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call
-from lazyt.tracing.symbolic_numbers import PythonNumber, number_leaf
+from lazyt.tracing.symbolic_numbers import PythonNumber
 
-_slot: Any = vars(Storage)["node"]
 #: Whole numbers below are exact in float32.
 _EXACT = float(2**24)
-
-
-class CountStorage(Storage):
-    """Memory of one number, which is a Python float until somebody asks for its graph value.
-
-    Attributes:
-        count: the number, None where the graph value is what holds it. It is None where other
-            Storages share the memory, or autograd knows of it: who makes that so asks for the graph
-            value first.
-        dtype: float32 or float64.
-    """
-
-    __slots__ = ("count", "dtype")
-
-    def __init__(self, node: Node) -> None:
-        super().__init__(node)
-        self.dtype = node.dtype
-
-    @property
-    def node(self) -> Node:
-        """The value; a leaf that is made now where it was a Python float."""
-        if self.count is not None:
-            self.node = _leaf(self.count, self.dtype)
-        found: Node = _slot.__get__(self)
-        return found
-
-    @node.setter
-    def node(self, value: Node) -> None:
-        self.count: float | None = None
-        _slot.__set__(self, value)
-
-
-def _leaf(value: float, dtype: DType) -> Node:
-    found = number_leaf(value, dtype)
-    assert found is not None
-    return found
 
 
 def in_float32(value: float) -> float:
@@ -90,7 +52,9 @@ def new_count(value: float, dtype: DType | None = None) -> Tensor:
         dtype = float64 if get_default_dtype() is float64 else float32
     tensor: Tensor = Tensor.__new__(Tensor)
     tensor._view = None
-    tensor._storage = CountStorage(_leaf(value if dtype is float64 else in_float32(value), dtype))
+    tensor._storage = CountStorage(
+        count_leaf(value if dtype is float64 else in_float32(value), dtype)
+    )
     return tensor
 
 

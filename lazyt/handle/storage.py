@@ -9,9 +9,10 @@ that moment, because NumPy may change them at any time.
 
 from __future__ import annotations
 
+import struct
 import sys
 import weakref
-from typing import TYPE_CHECKING
+from typing import Any
 
 from lazyt import ops
 from lazyt.errors import GradientError, LazytError
@@ -21,14 +22,10 @@ from lazyt.handle.grad_mode import INFERENCE, blocks, first_version, mode
 from lazyt.handle.hooks import hook
 from lazyt.handle.tape import AccumulateGrad, Bridge, GradFn, boundaries, boundary, record_view
 from lazyt.handle.views import Bits, Reshape, Slice, View, is_contiguous
-from lazyt.ir.dtypes import float32
+from lazyt.ir.dtypes import DType, float32, float64, int64
 from lazyt.ir.forms import PLACED, place_of, use
 from lazyt.ir.graph import Node
 from lazyt.runtime.memory import Buffer
-
-if TYPE_CHECKING:
-    from lazyt.ir.dtypes import DType
-
 
 # What several Storages, or a Storage and NumPy, have in common when they share memory.
 
@@ -492,3 +489,64 @@ def _snapshot(source: Buffer, value: Node, offset: int, shape: tuple[int, ...]) 
     copy.copy_from(source.ptr + offset * value.dtype.itemsize, nbytes)
     pending.spend_bytes(nbytes)
     return ops.input_(shape, value.dtype, copy)
+
+
+# Memory of one number that Python counts with.
+
+_PACKED = {float32: struct.Struct("f"), float64: struct.Struct("d"), int64: struct.Struct("q")}
+#: The slot of every Storage that ``CountStorage`` fills when it is read.
+_node: Any = vars(Storage)["node"]
+
+
+def number_leaf(value: Any, dtype: DType) -> Node | None:
+    """A leaf on the CPU that holds a Python number; None for what takes rounding to infinity, a
+    check, or another dtype than the usual ones."""
+    form = _PACKED.get(dtype)
+    if form is None:
+        return None
+    try:
+        content = form.pack(value)
+    except (OverflowError, struct.error):
+        return None
+    buffer = Buffer(dtype.itemsize)
+    buffer.copy_from(content)
+    return ops.input_((), dtype, buffer)
+
+
+def count_leaf(value: float, dtype: DType) -> Node:
+    """A leaf that holds a float, where it is known to fit ``dtype``, a float type."""
+    found = number_leaf(value, dtype)
+    assert found is not None
+    return found
+
+
+class CountStorage(Storage):
+    """Memory of one number, which is a Python float until somebody asks for its graph value.
+
+    Optimizers count their steps so: to count makes no graph, no memory and no kernel.
+
+    Attributes:
+        count: the number, None where the graph value is what holds it. It is None where other
+            Storages share the memory, or autograd knows of it: who makes that so asks for the graph
+            value first.
+        dtype: float32 or float64.
+    """
+
+    __slots__ = ("count", "dtype")
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node)
+        self.dtype = node.dtype
+
+    @property
+    def node(self) -> Node:
+        """The value; a leaf that is made now where it was a Python float."""
+        if self.count is not None:
+            self.node = count_leaf(self.count, self.dtype)
+        found: Node = _node.__get__(self)
+        return found
+
+    @node.setter
+    def node(self, value: Node) -> None:
+        self.count: float | None = None
+        _node.__set__(self, value)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import operator
-import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,8 +18,9 @@ import numpy as np
 
 from lazyt import ops
 from lazyt.handle import hooks
+from lazyt.handle.storage import number_leaf
 from lazyt.handle.tensor import Tensor
-from lazyt.ir.dtypes import DType, float32, float64, int64
+from lazyt.ir.dtypes import DType, int64
 from lazyt.ir.graph import Node, Source, source_text, user_position
 from lazyt.runtime.memory import Buffer
 
@@ -33,7 +33,6 @@ _HOW: dict[Callable[..., Any], str] = {
     operator.eq: "the comparison ==", operator.ne: "the comparison !=",
     operator.index: "the number as a size or an index",
 }  # fmt: skip
-_FORMS = {float32: struct.Struct("f"), float64: struct.Struct("d"), int64: struct.Struct("q")}
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -226,21 +225,6 @@ class NumberLeaf:
             return fits(constant(recipe(), dtype).params.value)  # small dtypes wrap around
 
         self._value._numbers.require(holds, True, "the range of an index or divisor")
-
-
-def number_leaf(value: Any, dtype: DType) -> Node | None:
-    """A leaf on the CPU that holds a Python number; None for what takes rounding to infinity, a
-    check, or another dtype than the usual ones."""
-    form = _FORMS.get(dtype)
-    if form is None:
-        return None
-    try:
-        content = form.pack(value)
-    except (OverflowError, struct.error):
-        return None
-    buffer = Buffer(dtype.itemsize)
-    buffer.copy_from(content)
-    return ops.input_((), dtype, buffer)
 
 
 class PythonNumber:

@@ -17,7 +17,7 @@ from lazyt.functional.type_promotion import get_default_dtype, promote_types, sc
 from lazyt.handle import pending
 from lazyt.handle.device import device
 from lazyt.handle.hooks import capturing
-from lazyt.handle.storage import raw
+from lazyt.handle.storage import number_leaf, raw
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import (
     DType,
@@ -34,7 +34,6 @@ from lazyt.ir.dtypes import (
 )
 from lazyt.ir.graph import Node, Shape
 from lazyt.runtime.memory import Buffer
-from lazyt.tracing.symbolic_numbers import number_leaf
 
 _PYTHON_NUMBERS = {bool, int, float}
 #: Numbers that are written into memory without NumPy, and as what.
