@@ -258,7 +258,7 @@ def tensor_stub() -> str:
 
 def inplace_stub() -> str:
     """lazyt/inplace_functions.pyi: the in-place forms that are functions of the namespace."""
-    from lazyt.functional.methods import INPLACE_FUNCTIONS
+    from lazyt.functional.operators import INPLACE_FUNCTIONS
 
     names, lines = Names(), []
     for name, function in sorted(INPLACE_FUNCTIONS.items()):

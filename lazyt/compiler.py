@@ -67,10 +67,10 @@ class Watch(Protocol):
 
 @cache
 def _passes() -> tuple[Pass, ...]:
+    from lazyt.passes.markers import strip_markers
     from lazyt.passes.simplify import simplify
     from lazyt.passes.split_reductions import split_reductions
     from lazyt.passes.store_pieces import store_pieces
-    from lazyt.passes.strip_markers import strip_markers
     from lazyt.passes.transpose_shared import transpose_shared
 
     return (
@@ -166,8 +166,8 @@ def group_graph(
     of it that a band of rows has, 0 for a target without bands.
     """
     from lazyt.passes.bands import join_bands
-    from lazyt.passes.checkpoints import take_checkpoints
     from lazyt.passes.fuse import fuse
+    from lazyt.passes.markers import take_checkpoints
     from lazyt.passes.ordering import order_groups
     from lazyt.passes.recompute import recompute
     from lazyt.passes.splitting import split_sums

@@ -11,9 +11,9 @@ from math import e, inf, nan, pi
 
 from lazyt.array_api import linalg as linalg
 from lazyt.array_api.creation import *  # noqa: F403
+from lazyt.array_api.creation import Info as __array_namespace_info__
 from lazyt.array_api.elementwise import *  # noqa: F403
 from lazyt.array_api.functions import *  # noqa: F403
-from lazyt.array_api.info import Info as __array_namespace_info__
 from lazyt.array_api.linalg import matmul, matrix_transpose, tensordot, vecdot
 from lazyt.functional.namespace import bool as bool
 from lazyt.functional.namespace import float32 as float32

@@ -88,7 +88,7 @@ def linked_tensor(
 
 def added(parts: Sequence[Tensor]) -> Tensor:
     """The sum of what came to one place, from the last user to the first."""
-    from lazyt.transforms.cotangents import total
+    from lazyt.transforms.vjp import total
 
     nodes = [part.node for part in parts]
     if not any(node.needs_grad for node in nodes):
@@ -546,8 +546,7 @@ def _walked(
     """``derived`` by the rules of the ops between ``node`` and ``inputs``, which are left out
     where they come again below; None where two operands are one node that comes in other ways than
     as inputs of ``node`` itself."""
-    from lazyt.transforms.cotangents import total
-    from lazyt.transforms.vjp import _pull
+    from lazyt.transforms.vjp import _pull, total
 
     given = [item for item in inputs if item is not None]
     ends = set(given)

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from lazyt.bench.names import NotOffered, jax_names, numpy_names, tinygrad_names, torch_names
-from lazyt.bench.optimizers import RULES, Rule
-from lazyt.bench.problems import Array, Function, Problem
+from lazyt.bench.problems import RULES, Array, Function, Problem, Rule
 
 # What every framework has to offer to be timed.
 

@@ -21,8 +21,7 @@ import numpy as np
 
 from lazyt.bench.frameworks import FRAMEWORKS, Framework
 from lazyt.bench.names import NotOffered, reference_names
-from lazyt.bench.optimizers import RULES
-from lazyt.bench.problems import Array, Workload, workloads
+from lazyt.bench.problems import RULES, Array, Workload, workloads
 
 WARM_CALLS, WARM_SECONDS = 4, 2.0
 #: Calls longer than this need no warm one at the beginning of a turn.

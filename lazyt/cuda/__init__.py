@@ -22,18 +22,6 @@ from lazyt.cuda.graphs import (
     is_current_stream_capturing,
     make_graphed_callables,
 )
-from lazyt.cuda.legacy import (
-    BFloat16Tensor,
-    BoolTensor,
-    ByteTensor,
-    CharTensor,
-    DoubleTensor,
-    FloatTensor,
-    HalfTensor,
-    IntTensor,
-    LongTensor,
-    ShortTensor,
-)
 from lazyt.cuda.memory import (
     OutOfMemoryError,
     caching_allocator_alloc,
@@ -63,8 +51,18 @@ from lazyt.cuda.memory import (
     set_per_process_memory_fraction,
 )
 from lazyt.cuda.others import (
+    BFloat16Tensor,
+    BoolTensor,
+    ByteTensor,
+    CharTensor,
     CudaError,
     DeferredCudaCallError,
+    DoubleTensor,
+    FloatTensor,
+    HalfTensor,
+    IntTensor,
+    LongTensor,
+    ShortTensor,
     absent,
     can_device_access_peer,
     check_error,

@@ -8,13 +8,24 @@ import subprocess
 from typing import Any, NoReturn
 
 from lazyt import random
+from lazyt.compat import legacy
 from lazyt.compat.absent import AbsentName
 from lazyt.errors import DeviceError
 from lazyt.handle.cuda_devices import CudaError, device_count, wanted_device
 
 __all__ = [
+    "BFloat16Tensor",
+    "BoolTensor",
+    "ByteTensor",
+    "CharTensor",
     "CudaError",
     "DeferredCudaCallError",
+    "DoubleTensor",
+    "FloatTensor",
+    "HalfTensor",
+    "IntTensor",
+    "LongTensor",
+    "ShortTensor",
     "can_device_access_peer",
     "check_error",
     "clock_rate",
@@ -215,3 +226,25 @@ def list_gpu_processes(device: Any = None) -> str:
     return "\n".join(
         [f"GPU:{wanted_device(device).place}", *(texts or ["no processes are running"])]
     )
+
+
+# The tensor types of old programs on a GPU: ``torch.cuda.FloatTensor([1, 2])``.
+
+
+def _type_on_gpu(kind: legacy.tensortype) -> legacy.cudatype:
+    made = legacy.cudatype(kind.__name__, (), {"__module__": "lazyt.cuda"})
+    made.dtype = kind.dtype
+    made.__doc__ = f"Tensors of {kind.dtype.name} on a GPU."
+    return made
+
+
+BoolTensor = _type_on_gpu(legacy.BoolTensor)
+ByteTensor = _type_on_gpu(legacy.ByteTensor)
+CharTensor = _type_on_gpu(legacy.CharTensor)
+ShortTensor = _type_on_gpu(legacy.ShortTensor)
+IntTensor = _type_on_gpu(legacy.IntTensor)
+LongTensor = _type_on_gpu(legacy.LongTensor)
+HalfTensor = _type_on_gpu(legacy.HalfTensor)
+BFloat16Tensor = _type_on_gpu(legacy.BFloat16Tensor)
+FloatTensor = _type_on_gpu(legacy.FloatTensor)
+DoubleTensor = _type_on_gpu(legacy.DoubleTensor)

@@ -27,9 +27,9 @@ import lazyt.functional.shapes.joining
 import lazyt.functional.shapes.view_copies
 import lazyt.functional.sorting.searching
 import lazyt.functional.sorting.sorting  # noqa: F401
-from lazyt.functional import methods
+from lazyt.functional import operators
 
-methods.install()
+operators.install()
 
 #: What PyTorch has in a module of this name, ``torch.functional``.
 _THEIRS = frozenset({

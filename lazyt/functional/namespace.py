@@ -34,8 +34,8 @@ from lazyt.functional.linalg.matrix_powers import *  # noqa: F403
 from lazyt.functional.linalg.norms import *  # noqa: F403
 from lazyt.functional.linalg.products import *  # noqa: F403
 from lazyt.functional.linalg.solvers import *  # noqa: F403
-from lazyt.functional.methods import INPLACE_FUNCTIONS as _INPLACE_FUNCTIONS
 from lazyt.functional.nn.normalizers import *  # noqa: F403
+from lazyt.functional.operators import INPLACE_FUNCTIONS as _INPLACE_FUNCTIONS
 from lazyt.functional.printing import *  # noqa: F403
 from lazyt.functional.random.generators import *  # noqa: F403
 from lazyt.functional.random.random import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""Python's operators on tensors."""
+"""Methods of Tensor: Python's operators, and what the function table declares."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ from typing import Any
 import numpy as np
 
 from lazyt.errors import DTypeError, GradientError
+from lazyt.functional.calls import explained, is_wrapped
 from lazyt.functional.creation.creation import as_tensor
 from lazyt.functional.elementwise import arithmetic as a
-from lazyt.functional.elementwise import division, unary
+from lazyt.functional.elementwise import choice, division, special_functions, unary
 from lazyt.functional.indexing.brackets import getitem, setitem
 from lazyt.functional.linalg.products import matmul
 from lazyt.functional.printing import format_tensor, frame_text, hides_all
 from lazyt.functional.quick import quick
 from lazyt.functional.results import add_method, short_forms
 from lazyt.functional.type_promotion import get_default_dtype
-from lazyt.handle.autocast import raised_on_gpu
+from lazyt.handle import function_table
+from lazyt.handle.autocast import as_on_gpus, raised_on_gpu
 from lazyt.handle.device import CPU
+from lazyt.handle.function_table import Entry
 from lazyt.handle.interop.numpy import readable_values
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, int64
@@ -91,8 +94,7 @@ _QUICK = frozenset({"add", "sub", "mul", "truediv"})
 _COMMUTATIVE = frozenset({"add", "mul", "and", "or", "xor"})
 
 
-def install() -> None:
-    """Give Tensor its operators."""
+def _add_operators() -> None:
     for function in (a.add, a.sub, a.mul, division.div):
         short_forms[function] = quick(function)
     for name, function in _ARITHMETIC.items():
@@ -157,3 +159,34 @@ def tensor_text(self: Tensor, *, tensor_contents: str | None = None) -> str:
     if tensor_contents is not None:
         return frame_text(tensor_contents, suffixes, prefix)
     return format_tensor(readable_values(self, "it is printed"), suffixes, prefix)
+
+
+# Methods of Tensor and their in-place forms, as the function table says.
+
+#: In-place forms that are functions of the torch namespace too, by name.
+INPLACE_FUNCTIONS: dict[str, Callable[..., Tensor]] = {}
+
+
+def install() -> None:
+    """Attach every declared method, and every operator, to Tensor, and from now on each method that
+    is declared; fills ``INPLACE_FUNCTIONS``."""
+    for entry in function_table.entries:
+        attach(entry)
+    function_table.listeners.append(attach)
+    add_method("where", choice.where_method)
+    add_method("polygamma", special_functions.polygamma_method, inplace=True)
+    _add_operators()
+
+
+def attach(entry: Entry) -> None:
+    """Attach a function to Tensor, if it is a method, and its in-place form."""
+    if not entry.method:
+        return
+    name, function = entry.name, entry.function
+    is_inplace = name.endswith("_")
+    add_method(name, function, inplace=bool(entry.inplace) and not is_inplace)
+    if is_wrapped(function):
+        setattr(Tensor, name, explained(as_on_gpus(function), name, "lazyt", method=True))
+    if entry.inplace == "function":
+        changed = name if is_inplace else f"{name}_"
+        INPLACE_FUNCTIONS[changed] = getattr(Tensor, changed)

@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 
 from lazyt.ir.graph import Node
 from lazyt.ir.group import Group
-from lazyt.passes.checkpoints import Checkpoint
 from lazyt.passes.lifetimes import WRITING, find_lives, memory_profile
+from lazyt.passes.markers import Checkpoint
 from lazyt.passes.ordering import order_groups
 from lazyt.passes.recipes import Recipe, estimate_seconds, find_recipes, visited
 from lazyt.passes.splitting import Cutter, split_groups

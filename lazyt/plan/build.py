@@ -21,7 +21,7 @@ from lazyt.runtime.definitions import definitions_outside
 from lazyt.runtime.memory import Buffer, pool, without_aliases
 
 if TYPE_CHECKING:
-    from lazyt.codegen.generic.table import Table
+    from lazyt.codegen.generic.program import Table
     from lazyt.codegen.plan.choices import Choices, Fusing
     from lazyt.codegen.plan.printed import Announce
     from lazyt.compiler import Watch

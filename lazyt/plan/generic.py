@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lazyt.codegen.generic import library
 from lazyt.codegen.generic.encode import PARALLEL, Encoded, encode
-from lazyt.codegen.generic.program import generic_program
+from lazyt.codegen.generic.program import Table, generic_program
 from lazyt.codegen.generic.recipes import Unsupported
-from lazyt.codegen.generic.table import Table
 from lazyt.errors import CompileError, LazytError, NoCompilerError
 from lazyt.ir.graph import Node, topological
 from lazyt.ir.program import Program

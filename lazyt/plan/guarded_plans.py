@@ -45,7 +45,7 @@ from lazyt.runtime.cpu.execute import Executable
 from lazyt.runtime.memory import Buffer
 
 if TYPE_CHECKING:
-    from lazyt.codegen.generic.table import Table
+    from lazyt.codegen.generic.program import Table
     from lazyt.plan.build import Plan
 
 #: Computes the graph of some roots and gives how many bytes were stored, or gives -1 and does

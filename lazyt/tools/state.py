@@ -84,7 +84,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "functional.indexing.masks": {"_counts": ("atomic", "memo: how many are true, by node")},
     "functional.indexing.picking": {"_ranges": ("atomic", "memo: extremes of indices, by node")},
     "functional.linalg.products": {"_checked": ("atomic", "memo: operands of linear that fit")},
-    "functional.methods": {"INPLACE_FUNCTIONS": ("import", "in-place forms that are functions")},
+    "functional.operators": {"INPLACE_FUNCTIONS": ("import", "in-place forms that are functions")},
     "functional.operands": {
         "_choices": ("atomic", "memo: expressions of where"),
         "_constants": ("atomic", "memo: constants of recent calls"),

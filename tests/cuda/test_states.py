@@ -13,7 +13,7 @@ import pytest
 
 import lazyt as lt
 from lazyt.errors import DeviceError
-from lazyt.runtime.cuda import bindings, device, nvrtc
+from lazyt.runtime.cuda import bound, device, nvrtc
 from tests.cuda.mock_driver import CUresult, MockDriver
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,7 +27,7 @@ def _packages_missing(patch: pytest.MonkeyPatch) -> None:
 def _driver(patch: pytest.MonkeyPatch, init: Callable[[int], Any]) -> None:
     driver = MockDriver()
     object.__setattr__(driver, "cuInit", init)
-    patch.setattr(bindings, "library", lambda: bindings.started(driver))
+    patch.setattr(bound, "library", lambda: bound.started(driver))
 
 
 def _library_missing(patch: pytest.MonkeyPatch) -> None:
@@ -56,7 +56,7 @@ STATES: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str]] = {
 @pytest.mark.parametrize("state", STATES)
 def test_what_is_said(state: str, monkeypatch: pytest.MonkeyPatch) -> None:
     arrange, said = STATES[state]
-    bindings.library.cache_clear()
+    bound.library.cache_clear()
     monkeypatch.setattr(device, "_devices", {})
     arrange(monkeypatch)
     assert lt.cuda.is_available() is False and lt.cuda.device_count() == 0
@@ -89,7 +89,7 @@ def test_what_is_said(state: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with lt.cuda.stream(None):
         assert (x + 1).tolist() == [2, 2]
     monkeypatch.undo()
-    bindings.library.cache_clear()
+    bound.library.cache_clear()
 
 
 def test_names_that_are_missing_say_why() -> None:

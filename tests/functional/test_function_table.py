@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import lazyt
-from lazyt.functional import methods
+from lazyt.functional import operators
 from lazyt.functional.calls import explain_calls
 from lazyt.functional.elementwise.unary import floating
 from lazyt.functional.result_layout import row_major
@@ -43,7 +43,7 @@ def cube(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     yield names["probe_cube"]
     for name in ("probe_cube", "probe_cube_"):
         delattr(lazyt.Tensor, name)
-    del methods.INPLACE_FUNCTIONS["probe_cube_"]  # or the stubs had it, in tests of this process
+    del operators.INPLACE_FUNCTIONS["probe_cube_"]  # or the stubs had it, in tests of this process
 
 
 def test_a_declared_function_is_a_method_with_an_in_place_form(cube: Any) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from lazyt import ops
-from lazyt.functional.repeated import repeated
 from lazyt.ir.dtypes import DType, float32, float64
 from lazyt.ir.graph import Node
+from lazyt.transforms.derivations import repeated
 
 
 def plain(x: Node, y: Node | None, axis: int) -> Node:

@@ -15,8 +15,8 @@ from lazyt.compiler import PASSES, run_passes
 from lazyt.config import config
 from lazyt.ir.dtypes import bool_, float16, float32, int64
 from lazyt.ir.graph import Node, topological
+from lazyt.passes.markers import strip_markers
 from lazyt.passes.split_reductions import split_reductions
-from lazyt.passes.strip_markers import strip_markers
 from lazyt.runtime.interpreter import interpret
 from lazyt.testing.graph_maker import buffer_of
 

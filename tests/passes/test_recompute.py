@@ -14,9 +14,9 @@ from lazyt.config import config
 from lazyt.ir.dtypes import float32
 from lazyt.ir.graph import Node, topological
 from lazyt.ir.group import Group
-from lazyt.passes.checkpoints import Checkpoint, take_checkpoints
 from lazyt.passes.fuse import fuse
 from lazyt.passes.lifetimes import find_lives, memory_profile
+from lazyt.passes.markers import Checkpoint, take_checkpoints
 from lazyt.passes.ordering import order_groups
 from lazyt.passes.recipes import Recipe, estimate_seconds, find_recipes
 from lazyt.passes.recompute import NOTHING_SAVED, insert, recompute, tidy

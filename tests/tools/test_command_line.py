@@ -20,8 +20,7 @@ from lazyt.ir.printer import print_graph
 from lazyt.runtime.cpu import compile
 from lazyt.runtime.doctor import Finding
 from lazyt.tools.doctor import format_findings
-from lazyt.tools.layout import place_nodes
-from lazyt.tools.picture import draw_html, draw_svg
+from lazyt.tools.picture import draw_html, draw_svg, place_nodes
 
 GRAPH = """graph(%0: float32[4, 5]) -> (%2)
 %1 = detach(%0) : float32[4, 5]

@@ -13,7 +13,7 @@ from lazyt.ir.dtypes import float64
 from lazyt.ir.graph import Node, topological
 from lazyt.ir.printer import print_graph
 from lazyt.runtime.interpreter import interpret
-from lazyt.transforms.cotangents import FEWEST, total
+from lazyt.transforms.vjp import FEWEST, total
 
 
 def value(*shape: int, seed: int = 0) -> Node:

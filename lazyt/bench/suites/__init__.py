@@ -10,11 +10,9 @@ NAMES = ("peers", "sizes", "kernels", "liger", "dtypes", "optimizers", "training
 _MODULES = (
     "peers",
     "kernels",
-    "spatial",
     "fused",
     "liger",
     "dtypes",
-    "optimizers",
     "training",
     "gpu",
 )

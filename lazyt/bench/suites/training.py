@@ -1,4 +1,7 @@
-"""Losses of networks, for steps of training: a perceptron, a GPT, a small residual network."""
+"""Steps of training: optimizers over given gradients, and networks with their losses.
+
+The networks are a perceptron, a GPT and a small residual network.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lazyt.bench.problems import Array, Training, problem
+from lazyt.bench.problems import RULES, Array, Training, problem
 
 HEAD_WIDTH = 64
 _PER_LAYER = 12
@@ -126,3 +129,23 @@ problem(
     training=Training("adamw", 2),
     tolerance=1e-4,
 )
+
+
+# Steps of optimizers over given gradients.
+
+
+_SIZES = {
+    "small": {"n": 64},
+    "middle": {"n": 512},
+    "large": {"n": 2500},
+    "prime": {"n": 509},
+}
+for _rule in RULES:
+    problem(
+        "optimizers",
+        f"optimizer_{_rule}",
+        _SIZES,
+        "n n, 4*n n, n, n n, 4*n n, n",
+        lambda t, *arrays: arrays[len(arrays) // 2],
+        training=Training(_rule, 3, gradients=True),
+    )

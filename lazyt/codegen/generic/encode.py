@@ -13,13 +13,18 @@ from typing import Any, NamedTuple
 
 from lazyt.codegen.generic.library import function_of, numbers, sort_of
 from lazyt.codegen.generic.primitives import Primitive
-from lazyt.codegen.generic.recipes import Map, Pattern, Unsupported, bits_of, pattern_of, recipe_of
-from lazyt.codegen.generic.views import (
+from lazyt.codegen.generic.recipes import (
     Block,
+    Map,
+    Pattern,
+    Unsupported,
     View,
+    bits_of,
     broadcast_strides,
     merged,
     packed,
+    pattern_of,
+    recipe_of,
     strides_in,
     strides_under,
 )

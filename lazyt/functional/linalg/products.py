@@ -20,7 +20,6 @@ from lazyt.functional.operands import (
     normalize_dims,
     require_tensor,
 )
-from lazyt.functional.repeated import repeated
 from lazyt.functional.results import SAME_DTYPE, give
 from lazyt.functional.type_promotion import c_name, check_product_types, refuse, torch_name
 from lazyt.handle.autocast import in_low_precision, lowered
@@ -30,6 +29,7 @@ from lazyt.handle.tensor import Tensor
 from lazyt.handle.views import strides_of_view
 from lazyt.ir.dtypes import bool_, int8, int32, int64, uint8
 from lazyt.ir.graph import Node, Shape
+from lazyt.transforms.derivations import repeated
 
 __all__ = [
     "_int_mm",

@@ -24,7 +24,6 @@ from lazyt.functional.nn.loss_reduction import (
 )
 from lazyt.functional.nn.normalizers import log_softmax_node
 from lazyt.functional.operands import choose, constant_of, mixed, require_tensor
-from lazyt.functional.repeated import repeated
 from lazyt.functional.results import give, known_values
 from lazyt.functional.type_promotion import get_default_dtype, refuse, refuse_cast, require_floating
 from lazyt.handle.autocast import in_full_precision
@@ -34,6 +33,7 @@ from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import int32, int64, uint8
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
+from lazyt.transforms.derivations import repeated
 
 # Losses of class scores: the negative log-likelihood and the cross entropy.
 

@@ -8,7 +8,6 @@ from lazyt import ops
 from lazyt.functional.elementwise.arithmetic import scalar_build
 from lazyt.functional.operands import mapped, normalize_dim, normalize_dims, numpy_names
 from lazyt.functional.reductions.reductions import reduce_node, wider
-from lazyt.functional.repeated import repeated
 from lazyt.functional.result_layout import row_major
 from lazyt.functional.results import SAME_DTYPE, give
 from lazyt.functional.type_promotion import as_dtype, get_default_dtype, require_floating
@@ -17,6 +16,7 @@ from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
+from lazyt.transforms.derivations import repeated
 
 __all__ = [
     "log_softmax", "logsumexp", "softmax",

@@ -412,10 +412,10 @@ def device_count() -> int:
     """GPUs that can be used; the emulator counts where it stands for some."""
     if config.emulate_cuda:
         return config.emulate_cuda
-    from lazyt.runtime.cuda import bindings
+    from lazyt.runtime.cuda import bound
 
     try:
-        return bindings.device_count()
+        return bound.device_count()
     except DeviceError:
         return 0
 
@@ -436,6 +436,6 @@ def _new_driver(place: str) -> Driver:
                 f"the emulator stands for {stands}, not for {place}: see LAZYT_EMULATE_CUDA"
             )
         return EmulatedDriver(place)
-    from lazyt.runtime.cuda import bindings
+    from lazyt.runtime.cuda import bound
 
-    return bindings.driver_of(int(place.partition(":")[2] or 0))
+    return bound.driver_of(int(place.partition(":")[2] or 0))

@@ -1,11 +1,30 @@
-"""What ``checkpoint`` marked: values that are to be computed again, not kept."""
+"""Takes markers out of a graph: those that only gradients need, and those of ``checkpoint``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lazyt.ir.graph import Node, remake, topological
+from lazyt.ir.graph import Node, rebuild, remake, topological
+
+
+def strip_markers(roots: Sequence[Node]) -> list[Node]:
+    """Replaces every ``variable``, ``detach`` and ``put`` by what it marks.
+
+    Leaves everything else alone, and marks of checkpoints, which ``take_checkpoints`` reads. Must
+    run after differentiation and before fusion: markers have no kernel, and they hide equal values
+    from each other.
+    """
+
+    def change(node: Node, inputs: tuple[Node, ...]) -> Node:
+        if node.op.name in ("variable", "detach", "put") and len(inputs) == 1:
+            return inputs[0]
+        return remake(node, inputs)
+
+    return rebuild(roots, change)
+
+
+# What ``checkpoint`` marked: values that are to be computed again, not kept.
 
 
 @dataclass(frozen=True)
