@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from lazyt.plan import planning
-from lazyt.runtime.cuda import bindings, device, execute, nvrtc
+from lazyt.runtime.cuda import bound, device, execute, nvrtc
 from tests.cuda.mock_driver import MockDriver
 
 
@@ -26,7 +26,7 @@ def mock(monkeypatch: pytest.MonkeyPatch) -> Iterator[MockDriver]:
     before = dict(device._devices)
     device.forget()
     planning.clear()
-    monkeypatch.setattr(bindings, "library", lambda: driver)
+    monkeypatch.setattr(bound, "library", lambda: driver)
     monkeypatch.setattr(nvrtc, "available", lambda: True)
     monkeypatch.setattr(nvrtc, "version", lambda: "mock")
     monkeypatch.setattr(nvrtc, "target_of", lambda major, minor: f"sm_{major}{minor}a")
