@@ -783,7 +783,7 @@ def _compilations(begin: float, end: float) -> list[FunctionEvent]:
     found = []
     shift = time.monotonic() - time.time()
     for event in events.recorded("compile"):
-        stop = event.seconds + shift
+        stop = event.time + shift
         start = stop - float(str(event.details.get("seconds", 0.0)))
         if begin <= start and stop <= end:
             lines = [event.where] if event.where else []

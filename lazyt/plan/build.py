@@ -8,12 +8,12 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from lazyt.config import config, tuned_here
-from lazyt.ir.graph import Head, Node, topological
+from lazyt.ir.graph import Head, Node, Source, source_text, topological
 from lazyt.plan.constant_lifting import Number
 from lazyt.runtime import events
 from lazyt.runtime.cpython import forks
@@ -113,31 +113,77 @@ class Subject:
         return print_graph(self.roots)
 
     @functools.cached_property
+    def _walked(self) -> tuple[tuple[int, ...], list[Source | None]]:
+        """Places of the inputs in the order in which the text has them, and where each of its nodes
+        was made."""
+        nodes: list[Node] = topological(self.roots)
+        # Not by their op: what depends on no input may have been computed since, and be one, too.
+        places = {node: place for place, node in enumerate(self.inputs)}
+        order = tuple([places[node] for node in nodes if node in places])
+        as_in_text = len(nodes) == self.text.count("\n") - 1 + len(self.inputs)
+        return order, [node.source for node in nodes] if as_in_text else []
+
+    @functools.cached_property
     def sized(self) -> Sized:
         """The graph as those of other sizes are compared with it."""
         from lazyt.plan.dynamic_shapes import Sized
 
-        # Not by their op: what depends on no input may have been computed since, and be one, too.
-        places = {node: place for place, node in enumerate(self.inputs)}
-        order = [places[node] for node in topological(self.roots) if node in places]
-        return Sized(self.text, tuple(order), self.donated)
+        return Sized(self.text, self._walked[0], self.donated)
+
+    @property
+    def sources(self) -> list[Source | None]:
+        """Where the user's program made each node, in topological order; empty where some have been
+        computed before anybody asked for the graph's text."""
+        return self._walked[1]
+
+    @staticmethod
+    def of_text(
+        text: str, order: Sequence[int], sources: Sequence[Source | None], donated: Donated,
+        place: str = "",
+    ) -> Subject:  # fmt: skip
+        """A graph from its text, with ``sized.order`` and ``sources``."""
+        from lazyt.ir.parser import parse_graph
+        from lazyt.ops.registry import OPS
+
+        leaves, roots = parse_graph(text, OPS)
+        if sources:
+            for node, source in zip(topological(roots), sources, strict=True):
+                node.source = source
+        places = sorted(zip(order, leaves, strict=True), key=lambda pair: pair[0])
+        return Subject(roots, [leaf for _, leaf in places], donated, place)
 
     def reread(self) -> Subject:
         """The same over nodes of its own. Nodes that depend on no input may be the program's, and
         forget how they are made once they are computed."""
-        from lazyt.ir.parser import parse_graph
-        from lazyt.ops.registry import OPS
+        return Subject.of_text(self.text, self.sized.order, self.sources, self.donated, self.place)
 
-        leaves, roots = parse_graph(self.text, OPS)
-        places = sorted(zip(self.sized.order, leaves, strict=True), key=lambda pair: pair[0])
-        return Subject(roots, [leaf for _, leaf in places], self.donated, self.place)
+    def written(self, program: Program) -> str:
+        """A program of the graph as the disk keeps it. Its kernels name the nodes that they come
+        from by number: the next program with this graph has made them on other lines."""
+        numbers: dict[str, int] = {}
+        for number, source in enumerate(self.sources):
+            if source is not None:
+                numbers.setdefault(source_text(source), number)
+        return _with_sources(program, numbers.get).to_json()
+
+    def read(self, text: str, between: Callable[[], object] | None = None) -> Program:
+        """The program that ``written`` wrote, with the lines of this graph's nodes; else raises
+        ValueError, KeyError or TypeError. ``between`` is as of ``Program.from_json``."""
+        from lazyt.ir.program import Program
+
+        def line(number: object) -> str | None:
+            if not isinstance(number, int) or number >= len(self.sources):
+                return None
+            source = self.sources[number]
+            return None if source is None else source_text(source)
+
+        return _with_sources(Program.from_json(text, between), line)
 
     @property
     def stored(self) -> Program | None:
         """The program that is on disk, where that may be used: it is not read where the settings
         say that what is made is to be written down or verified."""
         from lazyt import compiler
-        from lazyt.ir.program import Program
         from lazyt.runtime import cache
 
         if compiler.own_passes is not None or config.dump is not None or config.verify:
@@ -146,7 +192,7 @@ class Subject:
         if text is None:
             return None
         try:
-            return Program.from_json(text)
+            return self.read(text)
         except (ValueError, KeyError, TypeError):  # of another version
             return None
 
@@ -177,7 +223,7 @@ class Subject:
             made = dynamic_shapes.find(self.sized, self.roots, self.inputs)
             if made is not None:
                 if compiler.own_passes is None:
-                    cache.put_text("plan", self.key, made.program.to_json())
+                    cache.put_text("plan", self.key, self.written(made.program))
                 return made.program, made.reason or reason
         return self.own_program(objects), reason
 
@@ -191,7 +237,7 @@ class Subject:
         announce = None if self.place or objects is None else objects.add
         program, _ = self.compile(choices, fusing, announce)
         if compiler.own_passes is None:
-            cache.put_text("plan", self.key, program.to_json())
+            cache.put_text("plan", self.key, self.written(program))
         return program
 
     def compile(
@@ -277,6 +323,16 @@ class Subject:
         if outside := definitions_outside(self.roots):
             facts = (*facts, outside)
         return cache.hash_text("plan", repr(facts), self.text)
+
+
+def _with_sources(program: Program, name: Callable[[Any], object]) -> Program:
+    """The program with other names of the lines that its kernels come from, None for no name."""
+    notes = []
+    for note in program.notes:
+        sources: Any = note["sources"]
+        found = dict.fromkeys(map(name, sources))
+        notes.append({**note, "sources": [item for item in found if item is not None]})
+    return replace(program, notes=tuple(notes))
 
 
 class Code(NamedTuple):

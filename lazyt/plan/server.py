@@ -23,10 +23,8 @@ from typing import IO, Any
 
 from lazyt.config import config
 from lazyt.errors import LazytError
-from lazyt.ir.graph import Node, record_source, topological
-from lazyt.ir.parser import parse_graph
+from lazyt.ir.graph import record_source
 from lazyt.ir.source_lines import Source
-from lazyt.ops.registry import OPS
 from lazyt.plan.build import Subject
 from lazyt.runtime import cache, winners
 from lazyt.runtime.cpu import compile, execute
@@ -150,7 +148,7 @@ def _compiled(subject: Subject, request: dict[str, Any]) -> tuple[dict[str, Any]
         "hashes": (program.fingerprint(), program.text_hash()),
     }
     if binary is not None or cache.get_text("plan", request["key"]) is None:
-        facts["program"] = program.to_json()
+        facts["program"] = subject.written(program)
         if binary is None and program.launches:
             binary = _binary_of(program)
     return facts, binary or b""
@@ -163,14 +161,10 @@ def _binary_of(program: Any) -> bytes:
 
 def _subject(request: dict[str, Any]) -> Subject:
     """The graph of a request, whose nodes have the positions in the program that they had there."""
-    leaves, roots = parse_graph(request["graph"], OPS)
-    places = sorted(zip(request["order"], leaves, strict=True), key=lambda pair: pair[0])
     donated = tuple([(int(place), int(root)) for place, root in request["donated"]])
     positions = [_position(text) for text in request["positions"]]
-    nodes: list[Node] = topological(roots)
-    for node, number in zip(nodes, request["sources"] or [-1] * len(nodes), strict=True):
-        node.source = positions[number] if number >= 0 else None
-    return Subject(roots, [leaf for _, leaf in places], donated, "")
+    sources = [positions[number] if number >= 0 else None for number in request["sources"]]
+    return Subject.of_text(request["graph"], request["order"], sources, donated)
 
 
 def _position(text: str) -> Source:

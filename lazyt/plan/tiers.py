@@ -22,13 +22,13 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from lazyt import compiler
 from lazyt.config import config
 from lazyt.errors import CompileError, LazytError, NoCompilerError, warn
-from lazyt.ir.graph import source_text, topological
+from lazyt.ir.graph import source_text
 from lazyt.plan import build, constant_lifting, dynamic_shapes, generic
 from lazyt.plan.build import Code, Plan, lock
 from lazyt.runtime import cache, events
@@ -68,10 +68,9 @@ _AGAIN = 1
 #: Processes that may die one after the other until there are no more.
 _DEATHS = 4
 #: Settings that a plan depends on beside those of ``Config.of_plans``.
-_SETTINGS = (
-    "any_size", "bands", "cache_bytes", "cache_dir", "disk_cache", "inline_reduce",
-    "matrix_registers", "memory_budget", "provenance",
-)  # fmt: skip
+_SETTINGS = ("cache_bytes", "cache_dir", "disk_cache", "provenance")
+#: Settings that decide which kernels a plan gets.
+_OF_KERNELS = ("any_size", "bands", "inline_reduce", "matrix_registers", "memory_budget")
 _ENVIRONMENT = ("CC", "PATH", "TMPDIR")
 
 
@@ -125,15 +124,19 @@ class Meter:
         runs, seconds: how often, and for how long together.
         is_likely: whether a captured function runs it, which comes back.
         own: whether its kernels are to be made for its very sizes, whatever others there are.
+        settings: those that decide about the kernels, as they were when the plan was made.
         state: ``""`` while they are not worth the time, ``queued`` or ``compiling``.
     """
 
-    __slots__ = ("_least", "is_likely", "own", "reason", "runs", "seconds", "state", "subject")
+    __slots__ = (
+        "_least", "is_likely", "own", "reason", "runs", "seconds", "settings", "state", "subject",
+    )  # fmt: skip
 
     def __init__(self, subject: Subject, reason: str, own: bool = False) -> None:
         self.subject = subject
         self.reason = reason
         self.own = own
+        self.settings = {name: getattr(config, name) for name in _OF_KERNELS}
         self.runs = 0
         self.seconds = 0.0
         self.is_likely = False
@@ -149,6 +152,11 @@ class Meter:
                 compile_now(plan)
         elif not self.state and self.is_worth():
             ask(plan)
+
+    def as_made(self) -> AbstractContextManager[None]:
+        """A block with the settings under which the plan was made."""
+        changed = {n: value for n, value in self.settings.items() if getattr(config, n) != value}
+        return config.override(**changed) if changed else nullcontext()
 
     def expect(self) -> None:
         """A captured function runs the plan, which comes back."""
@@ -331,7 +339,7 @@ def explained(plan: Plan) -> tuple[Program, str]:
         return code.program, f"kernels for these sizes: {code.heat}" if queued else ""
     if not isinstance(code.heat, Meter):
         return code.program, "tier 0: generic kernels run this graph, and no others are compiled"
-    with lock:
+    with lock, code.heat.as_made():
         subject = code.heat.subject.reread()
         program = subject.stored or subject.own_program()
     return program, f"tier 0: generic kernels run this graph; these are {code.heat}"
@@ -347,7 +355,7 @@ def compile_now(plan: Plan) -> None:
             return
         subject = meter.subject.reread()
         where = source_text(meter.subject.roots[0].source)
-        with progress.shown(where) as wait, Objects() as objects:
+        with meter.as_made(), progress.shown(where) as wait, Objects() as objects:
             if meter.own:
                 program, reason = subject.own_program(objects), meter.reason
             else:
@@ -374,7 +382,8 @@ class Request:
         self._plan = weakref.ref(plan)
         self.meter = meter
         self.where = source_text(meter.subject.roots[0].source)
-        self.message = _message(meter, self.where)
+        with meter.as_made():
+            self.message = _message(meter, self.where)
         self.deaths = 0
 
     @property
@@ -387,18 +396,15 @@ class Request:
 def _message(meter: Meter, where: str) -> dict[str, Any]:
     subject = meter.subject
     positions: dict[str, int] = {}
-    nodes = topological(subject.roots)
     sources = [
-        -1 if n.source is None else positions.setdefault(source_text(n.source), len(positions))
-        for n in nodes
+        -1 if source is None else positions.setdefault(source_text(source), len(positions))
+        for source in subject.sources
     ]
-    lines = subject.text.count("\n") - 1 + len(subject.inputs)
     return {
         "graph": subject.text,
         "order": list(subject.sized.order),
         "donated": subject.donated,
-        # Nodes that depend on no input may have been computed since, and are leaves then.
-        "sources": sources if len(nodes) == lines else [],
+        "sources": sources,
         "positions": list(positions),
         **_surroundings(),
         "key": subject.key,
@@ -411,7 +417,8 @@ def _message(meter: Meter, where: str) -> dict[str, Any]:
 def _surroundings() -> dict[str, Any]:
     """The settings and the environment that decide what is compiled."""
     return {
-        "settings": {name: getattr(config, name) for name in _SETTINGS} | {"threads": team.count()},
+        "settings": {name: getattr(config, name) for name in (*_SETTINGS, *_OF_KERNELS)}
+        | {"threads": team.count()},
         "environment": {name: os.environ.get(name) for name in _ENVIRONMENT},
     }
 
@@ -576,8 +583,6 @@ def give_way() -> None:
 
 def _adopt(request: Request, reply: dict[str, Any], binary: bytes) -> None:
     """Lets a plan run what was compiled for it."""
-    from lazyt.ir.program import Program
-
     plan, meter = request.plan, request.meter
     if plan is None:
         return
@@ -586,7 +591,7 @@ def _adopt(request: Request, reply: dict[str, Any], binary: bytes) -> None:
     if text is None:
         raise LazytError("what was compiled is not in the disk cache")
     give_way()
-    program = Program.from_json(text, give_way)
+    program = meter.subject.read(text, give_way)
     executable = None
     if program.launches:
         hashes = tuple(reply["hashes"])

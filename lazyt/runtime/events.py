@@ -18,14 +18,14 @@ class Event:
 
     Attributes:
         kind: ``compile``, ``load``, ``realize``, ``cache`` or ``fallback``.
-        seconds: ``time.time()`` of the event.
+        time: ``time.time()`` of the event.
         reason: why it happened, one sentence.
         where: the user's ``file:line``, empty where it is not known.
         details: further facts, by name.
     """
 
     kind: str
-    seconds: float
+    time: float
     reason: str
     where: str = ""
     details: dict[str, object] = field(default_factory=dict)

@@ -34,7 +34,7 @@ def read_input(path: str) -> str:
 
 
 def write_output(path: str, text: str) -> None:
-    """Writes a file, or standard output for ``-``. Raises UsageError."""
+    """Writes a file, and says so, or standard output for ``-``. Raises UsageError."""
     if path == "-":
         sys.stdout.write(text)
         return
@@ -43,3 +43,4 @@ def write_output(path: str, text: str) -> None:
             file.write(text)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {os.strerror(error.errno or 0)}") from None
+    print(f"written: {path}")

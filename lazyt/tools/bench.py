@@ -127,6 +127,12 @@ def _measure(given: argparse.Namespace, chosen: Sequence[Workload]) -> Run:
     made = Run(describe_machine(given.device), settings, _kept(given, settings))
     have = set(made.workloads())
     chosen = [workload for workload in chosen if workload.name not in have]
+    count = f"{len(chosen)} {'small ' * options.quick}workload{'s' * (len(chosen) != 1)}"
+    print(
+        f"timing {count} in {', '.join(options.frameworks)}: {options.rounds} turns of each, "
+        f"{options.samples} calls a turn, threads: {options.threads}",
+        file=sys.stderr,
+    )
     with session, _progress(session, session.steps() * len(chosen)):
         for workload in chosen:
             known = set(session.missing)
@@ -194,10 +200,12 @@ def _report(measured: Run, given: argparse.Namespace) -> None:
     try:
         if given.json:
             write(measured, given.json)
+            print(f"written: {given.json}")
         if given.html:
             write_output(str(given.html), report.to_html(measured))
         if given.png:
             report.write_png(measured, given.png)
+            print(f"written: {given.png}")
     except ImportError:
         raise UsageError("--png needs matplotlib") from None
     except OSError as error:

@@ -209,8 +209,11 @@ def test_the_command_measures_two_workloads_without_peers(tmp_path: Path, capsys
     arguments = ["--quick", "--rounds", "1", "--samples", "1", "--threads", "1", "--peers", ""]
     files = ["--json", str(path), "--html", str(page)]
     assert main(["bench", "--only", only, *arguments, *files]) == 0
-    printed = capsys.readouterr().out
+    captured = capsys.readouterr()
+    printed = captured.out
     assert "tiny" in printed and "optimizer_sgd@small" in printed and "--quick" in printed
+    assert f"written: {path}\nwritten: {page}\n" in printed
+    assert "timing 2 small workloads in lazyt, lazy: 1 turns of each" in captured.err
     run = read(path)
     found = run.found()
     assert set(found) == {(w, f) for w in only.split(",") for f in ("lazyt", "lazy")}

@@ -1,7 +1,9 @@
-"""Settings and definitions that decide what a plan is: none of them is met under others."""
+"""Settings and definitions that decide what a plan is: none of them is met under others. What does
+not decide it, lines of programs, is the asking program's."""
 
 from __future__ import annotations
 
+import builtins
 import os
 import subprocess
 import sys
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 import lazyt as lt
+from lazyt.plan import planning
 from lazyt.runtime.cpu import compile
 
 pytestmark = [
@@ -146,3 +149,24 @@ def test_edits_of_users_definitions_are_seen(tmp_path: Path) -> None:
         values = [x + other for x in (1.0, 2.0)]
         expected = [v * number if symbol == "*" else v + number for v in values]
         assert done.stdout.strip() == str(expected)
+
+
+def test_plans_from_disk_name_the_lines_of_the_program_that_asks(own_cache: Path) -> None:
+    text = "a = x * 2 + 1\n\nb = a.exp()\ny = b.sum(1)\n"
+    here = lt.linspace(0, 1, 45 * 51).reshape(45, 51).realize()
+
+    def lines(program: str, above: int) -> list[tuple[str, ...]]:
+        planning.clear()  # as in another process
+        names = {"x": here}
+        exec(builtins.compile("\n" * above + text, program, "exec"), names)
+        kernels = lt.explain(names["y"]).kernels
+        names["y"].realize()
+        return [kernel.sources for kernel in kernels]
+
+    with lt.config.override(tier=1):
+        started = compile.started
+        first = lines("first.py", 0)
+        assert first == [("first.py:4",)]
+        made = compile.started
+        assert lines("second.py", 4) == [("second.py:8",)]
+        assert started < made == compile.started, "the second program's plan came from disk"

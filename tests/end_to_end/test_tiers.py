@@ -469,6 +469,26 @@ def test_explanations_say_what_runs() -> None:
     assert after.partition("\n\n")[0] == text.partition("\n\n")[0], "the same kernels, and lines"
 
 
+def test_explanations_are_of_the_settings_that_a_plan_was_made_with() -> None:
+    net = nn.Sequential(*[nn.Sequential(nn.Linear(32, 32), nn.GELU()) for _ in range(4)])
+    x = given(512, 32)
+
+    @lt.jit
+    def step(x: Tensor) -> Tensor:
+        loss = (net(x) ** 2).mean()
+        loss.backward()
+        return loss.detach()
+
+    with config.override(memory_budget=0.0):
+        for _ in range(3):
+            bits(step(x))
+        inside = lt.explain(step)
+    outside = lt.explain(step)
+    assert any(kernel.again for kernel in inside.kernels)
+    assert outside.kernels == inside.kernels and outside.arena_bytes == inside.arena_bytes
+    assert lt.wait_for_compiler(300)
+
+
 def test_the_profiler_says_what_ran() -> None:
     x = given(44, 49)
     with lt.profiler.profile() as noted:

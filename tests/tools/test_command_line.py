@@ -185,6 +185,7 @@ def test_show_draws_a_tensor_of_a_script(tmp_path: Path, capsys: Capture) -> Non
     assert f"{path}:3" in page
     out = tmp_path / "y.svg"
     assert main(["show", str(path), "--name", "y", "-o", str(out)]) == 0
+    assert capsys.readouterr().out == f"written: {out}\n"
     ElementTree.parse(out)
 
 
