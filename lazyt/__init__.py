@@ -6,6 +6,7 @@
 
 from importlib import import_module as _import_module
 from os import environ as _environ
+from os import pathsep as _PATHSEP
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from lazyt import autograd as autograd
@@ -112,3 +113,5 @@ if not _TYPE_CHECKING:
 _explain_imports()
 for _message in _misspelt(_environ):
     _warn(_message)
+if config.load:
+    _import_module("lazyt.extensions").load_all(config.load.split(_PATHSEP))

@@ -11,21 +11,33 @@ and the reasons.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
+from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from lazyt import extensions
 from lazyt.config import config
+from lazyt.errors import ArgumentError, PassError
+from lazyt.extensions import Handle as Handle
+from lazyt.extensions import LoadError as LoadError
+from lazyt.extensions import load as load
 from lazyt.ir.graph import Node, ages_left
+from lazyt.ops.registry import define_op as define_op
 
 if TYPE_CHECKING:
     from lazyt.codegen.lower.groups import Lowered
     from lazyt.codegen.plan.choices import Choices, Fusing
-    from lazyt.codegen.plan.printed import Announce, PrintedKernel
+    from lazyt.codegen.plan.policies import FusionPolicy as FusionPolicy
+    from lazyt.codegen.plan.policies import Tuner as Tuner
+    from lazyt.codegen.plan.printed import Announce
+    from lazyt.codegen.plan.target import Target as Target
+    from lazyt.codegen.scalar_functions import define_scalar as define_scalar
     from lazyt.ir.group import Group
     from lazyt.ir.kernel import Kernel
     from lazyt.ir.program import Program
@@ -37,16 +49,36 @@ class Pass:
     """One step from graph to graph.
 
     Attributes:
-        name: what it is called where it is listed, and in errors.
-        run: makes new roots of roots.
+        name: what it is called in lists, in errors, and on the command line.
+        run: takes the nodes that are wanted, and returns as many, of the same values.
         reason: why it stands where it stands.
         exact: whether no bit of a result changes. Else the pass reorders sums or the like, and
             verification allows for ``tolerance``.
         tolerance: how far results may be off then, relative to the largest value of each.
+        needs_constants: whether it has to see the numbers of a program. Those that differ from call
+            to call are made inputs of plans, but not of plans that it takes part in: each number
+            is compiled for.
     """
 
     name: str
     run: Callable[[Sequence[Node]], list[Node]]
+    reason: str
+    exact: bool = True
+    tolerance: float = 0.0
+    needs_constants: bool = False
+
+
+@dataclass(frozen=True)
+class KernelPass:
+    """One step from kernel to kernel, after lowering and before a target prints the kernel.
+
+    Attributes:
+        name, reason, exact, tolerance: as of ``Pass``.
+        run: takes a kernel and returns one with the same buffers.
+    """
+
+    name: str
+    run: Callable[[Kernel], Kernel]
     reason: str
     exact: bool = True
     tolerance: float = 0.0
@@ -83,49 +115,184 @@ def _passes() -> tuple[Pass, ...]:
     )
 
 
-#: Functions that forget what was compiled: whoever keeps plans registers one.
-on_change: list[Callable[[], None]] = []
-#: The passes that ``using_passes`` was given, None for the recipe's own.
-own_passes: tuple[Pass, ...] | None = None
+#: What is imported when it is first asked for: `import lazyt` must stay cheap.
+_LATER = {
+    "define_scalar": "lazyt.codegen.scalar_functions",
+    "FusionPolicy": "lazyt.codegen.plan.policies",
+    "Target": "lazyt.codegen.plan.target",
+    "Tuner": "lazyt.codegen.plan.policies",
+}
 
 
-def __getattr__(name: str) -> tuple[Pass, ...]:
-    # Imported when first asked for: `import lazyt` must stay cheap.
+def __getattr__(name: str) -> Any:
     if name == "PASSES":
-        return _passes() if own_passes is None else own_passes
+        return extensions.arranged(_passes())
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-@contextlib.contextmanager
-def using_passes(passes: Sequence[Pass]) -> Iterator[None]:
-    """A context in which all threads compile with ``passes``, instead of ``PASSES``.
+# ------------------------------------------------------------- what programs add
 
-    Plans that this process has are forgotten on both sides of it, and inside plans are neither
-    taken from disk nor kept there, as nobody knows which passes made them. What ``jit`` captured
-    before keeps its plans.
+
+def register_pass(step: Pass, after: str | None = None, before: str | None = None) -> Handle:
+    """Has all programs compiled with one more pass, in all threads, until ``remove()``.
+
+    Args:
+        step: the pass.
+        after, before: the name of the pass that it stands right behind, or before; of those at the
+            same place, the one that was registered first comes first. Without either, it is last.
+
+    Returns a handle, which as a context removes the pass at the end::
+
+        with register_pass(Pass("mine", run, "why"), after="simplify"):
+            y = model(x)
+
+    Raises ArgumentError where both places are given, no pass has that name, or one is called like
+    this one, TypeError for anything but a Pass.
     """
-    global own_passes
-    outer, own_passes = own_passes, tuple(passes)
-    _forget()
+    if not isinstance(step, Pass):
+        raise TypeError(f"register_pass takes a compiler.Pass, not a {type(step).__name__}")
+    _require_takes(step.run, 1, f"pass {step.name}")
+    names = [other.name for other in extensions.arranged(_passes())]
+    if step.name in names:
+        raise ArgumentError(f"there is a pass called '{step.name}' already")
+    if after is not None and before is not None:
+        raise ArgumentError(f"pass {step.name}: give after or before, not both")
+    for name in (after, before):
+        if name is not None and name not in names:
+            raise ArgumentError(f"no pass is called '{name}'; there are {', '.join(names)}")
+    return extensions.place_pass(step, after, before)
+
+
+def register_kernel_pass(step: KernelPass) -> Handle:
+    """Has the kernels of all programs go through one more step, after lowering and before they
+    are printed, in all threads, until the handle's ``remove()``, or its end as a context.
+
+    Raises ArgumentError where a kernel pass has that name, TypeError for anything but a KernelPass.
+    """
+    if not isinstance(step, KernelPass):
+        given = type(step).__name__
+        raise TypeError(f"register_kernel_pass takes a compiler.KernelPass, not a {given}")
+    _require_takes(step.run, 1, f"kernel pass {step.name}")
+    if step.name in [other.name for other in extensions.force.kernel_passes]:
+        raise ArgumentError(f"there is a kernel pass called '{step.name}' already")
+    return extensions.add_kernel_pass(step)
+
+
+def register_target(name: str, target: Target) -> Handle:
+    """Gives a target a name, by which ``using(target=name)`` has programs compiled for it.
+
+    Args:
+        name: a word; the package's own are ``c`` and ``cuda``.
+        target: has ``print_kernel`` and ``load``, see ``Target``.
+
+    Returns a handle; ``remove()`` takes the name away.
+
+    Raises ArgumentError where the name is taken or no word, TypeError where a method is missing.
+    """
+    known = _targets()
+    if not name.isidentifier():
+        raise ArgumentError(f"the name of a target has to be a word, not {name!r}")
+    if name in known:
+        raise ArgumentError(f"there is a target called '{name}' already")
+    for method in ("print_kernel", "load"):
+        if not callable(getattr(target, method, None)):
+            raise TypeError(f"target {name}: {type(target).__name__} has no method {method}")
+        _require_takes(getattr(target, method), 1, f"{method} of target {name}")
+    return extensions.add_target(name, target)
+
+
+def _targets() -> Mapping[str, object]:
+    from lazyt.extensions import targets
+
+    return targets.known()
+
+
+def _require_takes(function: object, count: int, what: str) -> None:
+    """Raises TypeError, with file and line, where a function cannot be called with so many
+    arguments."""
+    if not callable(function):
+        raise TypeError(f"{what}: {function!r} is no function")
+    try:
+        inspect.signature(function).bind(*[None] * count)
+    except ValueError:  # of a compiled function nobody knows
+        return
+    except TypeError as error:
+        code = getattr(function, "__code__", None)
+        where = f"{code.co_filename}:{code.co_firstlineno}: " if code is not None else ""
+        raise TypeError(f"{where}{what} is called with {count} argument(s): {error}") from None
+
+
+@contextlib.contextmanager
+def using(
+    *,
+    passes: Sequence[Pass] | None = None,
+    kernel_passes: Sequence[KernelPass] | None = None,
+    fuse: FusionPolicy | None = None,
+    tuner: Tuner | None = None,
+    target: str | None = None,
+) -> Iterator[None]:
+    """A context in which all threads compile with what is given; what is not stays as it was.
+
+    Plans made in it are told apart from all others, in memory and on disk, by the code of what is
+    given and all that it calls: they are found again when the same comes back, in another process,
+    too. Functions that ``jit`` has captured are captured again.
+
+    Args:
+        passes: the whole list, in the place of ``PASSES``.
+        kernel_passes: the whole list of steps from kernel to kernel.
+        fuse: which values may be computed in one kernel.
+        tuner: the forms of kernels.
+        target: the name of a target, for tensors on the CPU.
+
+    Raises ArgumentError for a target that nobody registered, TypeError for passes of other types.
+    """
+    given: dict[str, Any] = {}
+    for name, steps, kind in (
+        ("passes", passes, Pass), ("kernel_passes", kernel_passes, KernelPass),
+    ):  # fmt: skip
+        if steps is not None:
+            given[name] = tuple(steps)
+            for step in given[name]:
+                if not isinstance(step, kind):
+                    raise TypeError(f"{name} takes {kind.__name__}es, not {step!r}")
+    for name, policy, method in (("fuse", fuse, "may_join"), ("tuner", tuner, "form")):
+        if policy is not None:
+            if not callable(getattr(policy, method, None)):
+                raise TypeError(f"{name}: {type(policy).__name__} has no method {method}")
+            given[name] = policy
+    if target is not None:
+        if target == "cuda" or target not in _targets():
+            names = ", ".join(name for name in _targets() if name != "cuda")
+            raise ArgumentError(f"no target for the CPU is called '{target}'; there are {names}")
+        given["target"] = target
+    outer = {name: getattr(extensions.force, name) for name in given}
+    extensions.put_in_force(extensions.force._replace(**given))
     try:
         yield
     finally:
-        own_passes = outer
-        _forget()
+        extensions.put_in_force(extensions.force._replace(**outer))
 
 
-def _forget() -> None:
-    for function in on_change:
-        function()
+def using_passes(passes: Sequence[Pass]) -> contextlib.AbstractContextManager[None]:
+    """A context in which all threads compile with ``passes``, instead of ``PASSES``: see
+    ``using``."""
+    return using(passes=passes)
+
+
+# ------------------------------------------------------------- the stages
 
 
 def run_passes(roots: Sequence[Node], watch: Watch | None = None) -> list[Node]:
-    """The graph in normal form; dumps and verifies after every pass when asked to."""
+    """The graph in normal form; dumps and verifies after every pass when asked to.
+
+    Raises PassError, which names the pass, where one gives no nodes of the same types.
+    """
     current = list(roots)
     _dump_graph("0_input", current)
-    passes = _passes() if own_passes is None else own_passes
     checker = _graph_checker(current)
-    for number, step in enumerate(passes, 1):
+    for number, step in enumerate(extensions.arranged(_passes()), 1):
         current = apply_pass(step, current)
         _dump_graph(f"{number}_{step.name}", current)
         if checker is not None:
@@ -136,12 +303,16 @@ def run_passes(roots: Sequence[Node], watch: Watch | None = None) -> list[Node]:
 
 
 def apply_pass(step: Pass, roots: Sequence[Node]) -> list[Node]:
-    """The graph after a pass. An exception that the pass raises names it in a note."""
+    """The graph after a pass. An exception that the pass raises names it in a note.
+
+    Raises PassError where it gives no nodes of the same types.
+    """
     try:
-        return list(step.run(roots))
+        made = step.run(roots)
     except Exception as error:
         error.add_note(f"in pass {step.name}")
         raise
+    return _checked(step, roots, made)
 
 
 def _graph_checker(roots: Sequence[Node]) -> GraphChecker | None:
@@ -150,6 +321,44 @@ def _graph_checker(roots: Sequence[Node]) -> GraphChecker | None:
     from lazyt.runtime.value_checks import GraphChecker
 
     return GraphChecker(roots, config.verify == "values")
+
+
+def _checked(step: Pass, roots: Sequence[Node], made: object) -> list[Node]:
+    """What a pass returned for ``roots``. Raises PassError for anything but such nodes."""
+    if not isinstance(made, (list, tuple)) or not all(isinstance(n, Node) for n in made):
+        raise PassError(f"{_where(step)} has to return a list of nodes, not {made!r:.200}")
+    if len(made) != len(roots):
+        raise PassError(
+            f"{_where(step)} was given {len(roots)} node(s) and returned {len(made)}: one for each "
+            "is wanted, in the same order"
+        )
+    for old, new in zip(roots, made, strict=True):
+        if old.shape != new.shape or old.dtype is not new.dtype:
+            was, now = (f"{n.dtype.name}{list(n.shape)}" for n in (old, new))
+            raise PassError(f"{_where(step)} made {now} of {was}: shapes and dtypes have to stay")
+    return list(made)
+
+
+def _where(step: Pass | KernelPass) -> str:
+    """A pass with its file and line."""
+    code = getattr(step.run, "__code__", None)
+    place = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
+    kind = "pass" if isinstance(step, Pass) else "kernel pass"
+    return f"{kind} '{step.name}'{place}"
+
+
+def _changed_kernel(kernel: Kernel) -> Kernel:
+    """A kernel after the steps from kernel to kernel."""
+    for step in extensions.force.kernel_passes:
+        made = step.run(kernel)
+        if type(made) is not type(kernel):
+            raise PassError(f"{_where(step)} has to return a kernel, not {made!r:.200}")
+        if made.buffers != kernel.buffers or made.segments != kernel.segments:
+            raise PassError(
+                f"{_where(step)} changed the buffers of {kernel.name}: they have to stay"
+            )
+        kernel = made
+    return kernel
 
 
 @ages_left()
@@ -166,7 +375,7 @@ def group_graph(
     of it that a band of rows has, 0 for a target without bands.
     """
     from lazyt.passes.bands import join_bands
-    from lazyt.passes.fuse import fuse
+    from lazyt.passes.fuse import GROUP_BUFFERS, fuse
     from lazyt.passes.markers import take_checkpoints
     from lazyt.passes.ordering import order_groups
     from lazyt.passes.recompute import recompute
@@ -176,9 +385,12 @@ def group_graph(
     if watch is not None:
         watch.passed("take_checkpoints", normal)
     members = fusing.members if fusing is not None else 0
-    fused = fuse(normal, members) if members else fuse(normal)
+    policy = extensions.force.fuse
+    fused = fuse(normal, members or GROUP_BUFFERS, policy.may_join if policy is not None else None)
     groups = split_sums(fused)
-    groups = order_groups(join_bands(groups, normal, cache) if cache else groups, normal)
+    if cache and policy is None:  # which bands to make is a decision of fusion, too
+        groups = join_bands(groups, normal, cache)
+    groups = order_groups(groups, normal)
     return normal, recompute(groups, normal, config.memory_budget, checkpoints)
 
 
@@ -198,16 +410,18 @@ def compile_graph(
 
     ``donated`` inputs may be overwritten, by the root of that number where it is not negative.
     ``Program.results`` says where each root will be.
-    ``target`` is ``c`` or ``cuda``; ``any_size`` as in ``print_kernel_c``, for C. ``choices`` are
-    the forms of kernels that tuning found, ``fusing`` how much becomes one kernel. ``announce`` is
-    called with each kernel of the program, and the helpers that it calls, as soon as it is known.
-    ``watch`` is told of the steps in between.
+    ``target`` is a name of ``extensions/targets.py``; ``any_size`` as in ``print_kernel_c``, for C.
+    ``choices`` are the forms of kernels that tuning found, ``fusing`` how much becomes one kernel.
+    ``announce`` is called with each kernel of the program, and the helpers that it calls, as soon
+    as it is known, ``watch`` is told of the steps in between.
     """
     from lazyt.codegen.plan.assemble import assemble
+    from lazyt.extensions import targets
     from lazyt.passes.ordering import read_first
     from lazyt.runtime import devices
 
-    bands = config.bands and target == "c" and not any_size
+    chosen = targets.named(target)
+    bands = config.bands and chosen.bands and not any_size
     normal, groups = group_graph(roots, fusing, devices.cpu().l2 if bands else 0, watch)
     if donated:
         groups = read_first(groups, normal, donated)
@@ -221,44 +435,20 @@ def compile_graph(
         verify_kernel(kernel)
         check_bounds(kernel)
 
-    program, kernels = assemble(
+    return assemble(
         groups,
         normal,
         inputs,
-        _print_cuda if target == "cuda" else partial(_print_c, any_size=any_size, choices=choices),
+        chosen.printer(any_size, choices),
         inline,
         check if config.verify else None,
         donated,
-        target,
+        chosen.launching,
         not any_size,
         announce,
+        _changed_kernel if extensions.force.kernel_passes else None,
         None if watch is None else watch.launched,
     )
-    return program, kernels
-
-
-def _print_c(
-    kernel: Kernel,
-    names: Mapping[int, str] | None,
-    any_size: bool = False,
-    choices: Choices | None = None,
-) -> PrintedKernel:
-    from lazyt.codegen.c.target import print_kernel_c
-    from lazyt.runtime import devices
-
-    device = devices.cpu()
-    caches = (device.l1, device.l2, device.l3)
-    tuned = choices.of(kernel) if choices else None
-    made = print_kernel_c(
-        kernel, device.vector_bytes, caches, names, any_size, tuned, max(device.cores, 2),
-        devices.traits(),
-    )  # fmt: skip
-    if config.verify and names != {}:
-        from lazyt.codegen.proof.c_bounds import argument_bytes, require_in_bounds
-
-        sizes = argument_bytes(kernel, made.workspace, made.offsets)
-        require_in_bounds(made.proof or made.source.text, sizes)
-    return made
 
 
 def print_kernels(kernels: Sequence[Kernel], target: str = "c") -> str:
@@ -268,8 +458,9 @@ def print_kernels(kernels: Sequence[Kernel], target: str = "c") -> str:
     tuned one has the form that was found to be fastest.
     """
     from lazyt.codegen.plan.assemble import gather_sections, name_after_text
+    from lazyt.extensions import targets
 
-    printer = _print_cuda if target == "cuda" else _print_c
+    printer = targets.named(target).printer()
     kinds = [str(kernel.notes.get("kind", "kernel")) for kernel in kernels]
     made = [name_after_text(printer(k, None), kind) for k, kind in zip(kernels, kinds, strict=True)]
     parts = [text for _, text in gather_sections(made)]
@@ -278,18 +469,9 @@ def print_kernels(kernels: Sequence[Kernel], target: str = "c") -> str:
 
 def program_text(program: Program) -> str:
     """All text of a plan; in C, as compilers get it."""
-    if program.target == "c":
-        from lazyt.runtime.cpu.compile import split_units
+    from lazyt.extensions import targets
 
-        return "".join(split_units(program, 1))
-    parts = [text for _, text in program.sections]
-    return "\n".join([*parts, *(k.text for k in program.kernels), program.entry])
-
-
-def _print_cuda(kernel: Kernel, names: Mapping[int, str] | None) -> PrintedKernel:
-    from lazyt.codegen.cuda.target import print_for_plan
-
-    return print_for_plan(kernel)
+    return targets.named(program.target).text(program)
 
 
 _dumps = itertools.count()
@@ -313,4 +495,6 @@ def _dump_graph(name: str, roots: Sequence[Node]) -> None:
 def dump_program(program: Program) -> None:
     """Writes the text of a plan that is going to run, where ``config.dump`` asks for it."""
     if config.dump is not None:
-        _dump("plan.cu" if program.target == "cuda" else "plan.c", program_text(program))
+        from lazyt.extensions import targets
+
+        _dump(f"plan.{targets.named(program.target).suffix}", program_text(program))

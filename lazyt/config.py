@@ -114,6 +114,9 @@ class Config:
         eager: realize after every operation, with a plan for every node of the graph, so that
             nothing fuses; results are the same to the bit (``LAZYT_EAGER``).
         interpret: run with the NumPy interpreter instead of compiled kernels (``LAZYT_INTERPRET``).
+        load: files that are run when lazyt is imported, with ``:`` between their paths, to register
+            passes, ops or targets; processes that lazyt starts load them, too (``LAZYT_LOAD``,
+            default none).
         strict_laziness: raise instead of realizing implicitly (``LAZYT_STRICT_LAZINESS``).
         max_pending_nodes: pending graph nodes past which a graph realizes by itself
             (``LAZYT_MAX_PENDING_NODES``, default 4000): in equal parts where it repeats itself, as
@@ -158,6 +161,7 @@ class Config:
         "_max_pending_nodes",
         "_memory_budget",
         "_of_capture",
+        "_of_extensions",
         "_of_plans",
         "_on_limits",
         "_on_threads",
@@ -175,6 +179,7 @@ class Config:
         "emulator_seed",
         "inline_reduce",
         "interpret",
+        "load",
         "matrix_registers",
         "progress",
         "provenance",
@@ -185,9 +190,11 @@ class Config:
 
     _of_capture: object
     _of_plans: tuple[Any, ...]
+    _of_extensions: object
 
     def __init__(self) -> None:
         object.__setattr__(self, "_of_capture", None)
+        object.__setattr__(self, "_of_extensions", (0, 0))
         self._on_limits: list[Callable[[], None]] = []
         self._on_threads: list[Callable[[], None]] = []
         home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
@@ -201,6 +208,7 @@ class Config:
         self.emulate_cuda: int = _gpus("LAZYT_EMULATE_CUDA")
         self.emulator_seed: int = _count("LAZYT_EMULATOR_SEED", 0)
         self.interpret: bool = _flag("LAZYT_INTERPRET", False)
+        self.load: str = os.environ.get("LAZYT_LOAD", "")
         self.strict_laziness: bool = _flag("LAZYT_STRICT_LAZINESS", False)
         self.max_pending_nodes = _count("LAZYT_MAX_PENDING_NODES", 4000)
         self.max_pending_bytes = _count("LAZYT_MAX_PENDING_BYTES", 4 << 30)
@@ -232,7 +240,13 @@ class Config:
         found = tuple([getattr(self, name, None) for name in _OF_PLANS])
         if self._of_capture is not None:
             found = (*found, self._of_capture)
-        object.__setattr__(self, "_of_plans", found)
+        object.__setattr__(self, "_of_plans", (*found, self._of_extensions))
+
+    def note_extensions(self, number: object) -> None:
+        """Plans are found by this number of what programs add to the compiler, too
+        (``lazyt/extensions/``)."""
+        object.__setattr__(self, "_of_extensions", number)
+        self._note_plans()
 
     def distinguish_plans(self, key: object) -> None:
         """Has ``key`` be part of what plans are found by from now on, as settings are; None for

@@ -79,6 +79,10 @@ class SourceError(ParseError):
         self.line, self.column = line, column
 
 
+class PassError(LazytError, TypeError):
+    """A compiler pass of a program returned what is no graph, or no graph of the same values."""
+
+
 class VerifyError(LazytError, ValueError):
     """IR that breaks a rule of its language; the IR is printed with the rule beside the line."""
 

@@ -132,7 +132,7 @@ TABLES = {
 #: How many modules a folder has at most.
 MOST_MODULES = 16
 #: From pending graphs to plans that run.
-RECIPE = frozenset({"compiler", "plan", "tuning"})
+RECIPE = frozenset({"compiler", "extensions", "plan", "tuning"})
 #: Tensors, the functions on them, gradients and captures: together, what users know as ``Tensor``.
 TENSORS = frozenset({"autograd", "compat", "functional", "handle", "tracing"})
 #: Above the API, but for developers: they look into every room.

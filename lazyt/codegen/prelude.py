@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lazyt.errors import InternalError
+from lazyt.ir.scalar import FUNCTIONS
 
 ULP: dict[str, float]
 """The largest error of each function with a stated bound, in units in the last place."""
@@ -38,6 +39,9 @@ _GROUPS = {
     "unsigned": ("u8", "u16", "u32", "u64"),
     "ints": ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"),
 }
+#: What functions of each kind of dtype end in.
+SUFFIXES = {"f": _GROUPS["floats"], "i": _GROUPS["signed"], "u": _GROUPS["unsigned"]}
+_OWN = re.compile(r"lz_(\w+)_([fiu]\d+)")
 
 
 class _Section(NamedTuple):
@@ -55,7 +59,7 @@ def sections_for(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
     """
     found: dict[str, str] = {"base": _text("base")}
     for name in sorted(names):
-        if name not in _sections():
+        if not _is_known(name):
             raise InternalError("prelude", f"no function is called {name}")
         _add(name, found)
     return tuple(found.items())
@@ -75,6 +79,13 @@ def has_paths(name: str) -> bool:
     return name in _sections() and any(other == "lz_paths" for other, _ in sections_for([name]))
 
 
+@cache
+def c_names() -> frozenset[str]:
+    """All names of functions, types and macros in the prelude's text."""
+    names = {name for section in _sections() for name in _NAME.findall(_text(section))}
+    return frozenset(names)
+
+
 def __getattr__(name: str) -> dict[str, float]:
     # The table needs every file read, which an import must not pay for.
     if name != "ULP":
@@ -85,9 +96,27 @@ def __getattr__(name: str) -> dict[str, float]:
 def _add(name: str, found: dict[str, str]) -> None:
     if name in found:
         return
-    for dependency in _dependencies(name):
+    if name in _sections():
+        text, needed = _text(name), _dependencies(name)
+    else:
+        text = _own_text(name)
+        needed = tuple(n for n in dict.fromkeys(_NAME.findall(text)) if n != name and _is_known(n))
+    for dependency in needed:
         _add(dependency, found)
-    found[name] = _text(name)
+    found[name] = text
+
+
+def _is_known(name: str) -> bool:
+    return name in _sections() or bool(_own_text(name))
+
+
+def _own_text(name: str) -> str:
+    """The text of a function from outside of the package, which may change; empty for others."""
+    parts = _OWN.fullmatch(name)
+    function = FUNCTIONS.get(parts[1]) if parts is not None else None
+    if parts is None or function is None or not function.c_text:
+        return ""
+    return _written(function.c_text, parts[2], "")
 
 
 @cache
@@ -127,6 +156,11 @@ def _suffixes(types: str | None) -> tuple[str, ...]:
 @cache
 def _text(name: str) -> str:
     template, source, target, _ = _sections()[name]
+    return _written(template, source, target)
+
+
+def _written(template: str, source: str, target: str) -> str:
+    """A section for these types."""
     if source:
         bits = int(source[1:])
         template = _CHOICE.sub(r"\1" if bits == 32 else r"\2", template)

@@ -97,7 +97,7 @@ class Program:
     """A plan as text.
 
     Attributes:
-        target: ``c`` or ``cuda``.
+        target: the name of what printed it: ``c``, ``cuda``, or that of a registered one.
         sections: (name, text) of the prelude functions in use, dependencies first.
         kernels: distinct kernels; equal kernels occur once.
         entry: C text of ``void lz_plan(char **slots, int threads)``, which makes all the launches.
@@ -177,8 +177,9 @@ class Program:
             digest.update(text.encode())
             digest.update(b"\0")
         digest.update(self.target.encode())
-        if self.target != "c":
-            digest.update(repr([k.grids for k in self.kernels]).encode())
+        grids = [kernel.grids for kernel in self.kernels]
+        if any(grids):
+            digest.update(repr(grids).encode())
         return digest.hexdigest()
 
 

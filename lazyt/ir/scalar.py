@@ -40,6 +40,8 @@ class ScalarFunction:
         unit: the unit element of an associative function, or None.
         cost: rough cost in multiply-adds, for the cost model.
         reason: why there is no derivative; what the user reads.
+        c_text: of a function from outside of the package, the C of ``lz_<name>_<suffix>``, as
+            sections of ``codegen/prelude`` are written.
     """
 
     name: str
@@ -54,21 +56,38 @@ class ScalarFunction:
     unit: Number | None = None
     cost: float = 1.0
     reason: str = ""
+    c_text: str = ""
 
 
 FUNCTIONS: dict[str, ScalarFunction] = {}
 #: The module that registered each.
 HOMES: dict[str, str] = {}
+#: Called when an op or a scalar function from outside of the package is defined anew.
+on_redefinition: list[Callable[[], None]] = []
 
 
-def register(function: ScalarFunction) -> ScalarFunction:
-    """Add ``function`` to the vocabulary; its name must be new and its facts complete."""
-    if function.name in FUNCTIONS:
+def may_redefine(old: str, new: str) -> bool:
+    """Whether module ``new`` may define once more what ``old`` has defined: a file of the user's
+    that is loaded again, or a cell of a notebook."""
+    return old == new and old.partition(".")[0] != __name__.partition(".")[0]
+
+
+def register(function: ScalarFunction, home: str = "") -> ScalarFunction:
+    """Add ``function`` to the vocabulary; its name must be new and its facts complete.
+
+    ``home``: the module that defines it, by default the one that calls.
+    """
+    home = home or sys._getframe(1).f_globals.get("__name__", "")
+    again = function.name in FUNCTIONS
+    if again and not may_redefine(HOMES[function.name], home):
         raise InternalError("ir.scalar", f"scalar function {function.name} is registered twice")
     if function.derivative is None and not function.reason:
         raise InternalError("ir.scalar", f"{function.name} has neither derivative nor reason")
     FUNCTIONS[function.name] = function
-    HOMES[function.name] = sys._getframe(1).f_globals.get("__name__", "")
+    HOMES[function.name] = home
+    if again:
+        for told in on_redefinition:
+            told()
     return function
 
 

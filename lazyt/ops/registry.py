@@ -9,6 +9,7 @@ from typing import Any
 from lazyt.errors import InternalError
 from lazyt.ir.graph import Node, NoGradient, Op, Type, make
 from lazyt.ir.op import Movement
+from lazyt.ir.scalar import may_redefine, on_redefinition
 
 OPS: dict[str, Op] = {}
 
@@ -34,10 +35,15 @@ def define_op(
 ) -> Op:
     """Register an op. Every rule is required: what has no gradient says why in a NoGradient.
 
+    A file outside of the package may define its op once more, when it is loaded again: the new one
+    takes its name, and what was compiled is forgotten.
+
     Raises InternalError when the name is taken or a rule is missing; see ``ir.graph.Op`` for the
     rules' signatures.
     """
-    if name in OPS:
+    home = sys._getframe(1).f_globals.get("__name__", "")
+    again = name in OPS
+    if again and not may_redefine(OPS[name].home, home):
         raise InternalError("ops.registry", f"op {name} is defined twice")
     for rule, value in (("infer", infer), ("evaluate", evaluate), ("batch", batch)):
         if not callable(value):
@@ -50,10 +56,12 @@ def define_op(
             raise InternalError("ops.registry", f"op {name} has no {rule} rule")
     if not (callable(lower) or (isinstance(lower, str) and lower)):
         raise InternalError("ops.registry", f"op {name} has no lower rule")
-    home = sys._getframe(1).f_globals.get("__name__", "")
     OPS[name] = op = Op(
         name, params, infer, evaluate, vjp, jvp, batch, lower, marks, moves, movement, leaf, home
     )
+    if again:
+        for told in on_redefinition:
+            told()
     return op
 
 

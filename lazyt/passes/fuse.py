@@ -11,7 +11,7 @@ per reduction, no markers).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from lazyt.ir.graph import Node, source_text
 from lazyt.ir.group import Group, Index, Part
@@ -32,9 +32,18 @@ GROUP_READS = 2 * READ_LIMIT
 Reads = dict[Node, set[Index]]
 
 
-def fuse(roots: Sequence[Node], members: int = GROUP_BUFFERS) -> list[Group]:
-    """The groups of a graph, of at most so many members, in an order in which they can run."""
-    return _Fusion(roots, members).run()
+#: Whether a value may become part of a group's kernel, of those for which that is legal.
+Policy = Callable[[Node, Group], bool]
+
+
+def fuse(
+    roots: Sequence[Node], members: int = GROUP_BUFFERS, policy: Policy | None = None
+) -> list[Group]:
+    """The groups of a graph, of at most so many members, in an order in which they can run.
+
+    ``policy`` is asked before a value joins a group, and of all values of a group before it does.
+    """
+    return _Fusion(roots, members, policy).run()
 
 
 def _axes(shape: Sequence[int]) -> tuple[Axis, ...]:
@@ -42,7 +51,8 @@ def _axes(shape: Sequence[int]) -> tuple[Axis, ...]:
 
 
 class _Fusion:
-    def __init__(self, roots: Sequence[Node], members: int) -> None:
+    def __init__(self, roots: Sequence[Node], members: int, policy: Policy | None) -> None:
+        self.policy = policy
         self.targets, self.members = Targets(roots), min(members, GROUP_BUFFERS)
         self.chosen = self.targets.chosen
         self.home: dict[Node, Group] = {}
@@ -103,6 +113,8 @@ class _Fusion:
     def _join(self, node: Node, group: Group) -> bool:
         """Tries all ways of computing ``node`` in ``group``; True when one was legal."""
         if len(group.members) >= self.members:
+            return False
+        if self.policy is not None and not self.policy(node, group):
             return False
         name = node.op.name
         if is_pointwise(node):
@@ -194,6 +206,9 @@ class _Fusion:
         if len(other.parts) > 1 or large or len(group.reads | other.reads) > GROUP_READS:
             return False
         if group.weight + other.weight > GROUP_WEIGHT or group.cost + other.cost > GROUP_COST:
+            return False
+        policy = self.policy
+        if policy is not None and not all(policy(node, group) for node in other.members):
             return False
         return not self._waits(group, other) and not self._waits(other, group)
 

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from lazyt import extensions
 from lazyt.config import config, tuned_here
 from lazyt.ir.graph import Head, Node, Source, source_text, topological
 from lazyt.plan.constant_lifting import Number
 from lazyt.runtime import events
 from lazyt.runtime.cpython import forks
-from lazyt.runtime.definitions import definitions_outside
+from lazyt.runtime.definitions import Definition, definitions_outside
 from lazyt.runtime.memory import Buffer, pool, without_aliases
 
 if TYPE_CHECKING:
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from lazyt.codegen.plan.choices import Choices, Fusing
     from lazyt.codegen.plan.printed import Announce
     from lazyt.compiler import Watch
+    from lazyt.extensions.targets import Launcher
     from lazyt.ir.kernel import Kernel
     from lazyt.ir.program import Program
-    from lazyt.plan.device_plans import Launcher
     from lazyt.plan.dynamic_shapes import Sized
     from lazyt.plan.tiers import Heat, Meter, Trial
     from lazyt.runtime.cpu.execute import Executable
@@ -38,7 +39,7 @@ Donated = tuple[tuple[int, int], ...]
 
 #: Rooms whose code decides what a graph compiles to.
 _ROOMS = ("ir", "ops", "passes", "codegen")
-_RECIPE = "compiler.py"
+_RECIPE = ("compiler.py", "extensions/__init__.py", "extensions/targets.py")
 
 #: Held while a graph is read: once computed, nodes forget how they were made, and
 #: other threads may be numbering or compiling a graph that contains them.
@@ -183,10 +184,9 @@ class Subject:
     def stored(self) -> Program | None:
         """The program that is on disk, where that may be used: it is not read where the settings
         say that what is made is to be written down or verified."""
-        from lazyt import compiler
         from lazyt.runtime import cache
 
-        if compiler.own_passes is not None or config.dump is not None or config.verify:
+        if not self.is_cacheable or config.dump is not None or config.verify:
             return None
         text = cache.get_text("plan", self.key)
         if text is None:
@@ -209,34 +209,32 @@ class Subject:
         return program, why
 
     def _program(self, reason: str, objects: Objects) -> tuple[Program, str]:
-        from lazyt import compiler
         from lazyt.plan import dynamic_shapes
         from lazyt.runtime import cache, winners
 
-        tuned = {} if self.place else winners.tables()["graphs"]
+        tuned = {} if self.target != "c" else winners.tables()["graphs"]
         found = self.stored
         dynamic_shapes.remember(self.sized)
         if found is not None:
             return found, reason
-        open_sizes = not self.place and not tunes()
+        open_sizes = self.target == "c" and not tunes() and extensions.force.tuner is None
         if open_sizes and not (tuned and self.name in tuned):
             made = dynamic_shapes.find(self.sized, self.roots, self.inputs)
             if made is not None:
-                if compiler.own_passes is None:
+                if self.is_cacheable:
                     cache.put_text("plan", self.key, self.written(made.program))
                 return made.program, made.reason or reason
         return self.own_program(objects), reason
 
     def own_program(self, objects: Objects | None = None) -> Program:
         """The graph compiled for its very sizes, which is kept on disk."""
-        from lazyt import compiler
         from lazyt.runtime import cache
 
         choices = self.choices()
         fusing = choices.graphs.get(self.name) if choices is not None else None
-        announce = None if self.place or objects is None else objects.add
+        announce = objects.add if self.target == "c" and objects is not None else None
         program, _ = self.compile(choices, fusing, announce)
-        if compiler.own_passes is None:
+        if self.is_cacheable:
             cache.put_text("plan", self.key, self.written(program))
         return program
 
@@ -254,12 +252,11 @@ class Subject:
         from lazyt.compiler import compile_graph
 
         spare = {self.inputs[i]: root for i, root in self.donated}
-        target = "cuda" if self.place else "c"
         return compile_graph(
             self.roots,
             self.inputs,
             spare,
-            target,
+            self.target,
             choices=choices,
             fusing=fusing,
             announce=announce,
@@ -284,7 +281,7 @@ class Subject:
         """Whether a plan of it is to be tuned: it was not yet, or somebody asks for it."""
         from lazyt.runtime import winners
 
-        if self.place:
+        if self.target != "c" or extensions.force.tuner is not None:
             return False
         return session is not None or (tunes() and self.name not in winners.tables()["graphs"])
 
@@ -292,7 +289,7 @@ class Subject:
         """What tuning found on this machine, None for nothing."""
         from lazyt.runtime import winners
 
-        if self.place or not winners.digest():
+        if self.target != "c" or not winners.digest():
             return None
         from lazyt.tuning.found import current
 
@@ -301,28 +298,40 @@ class Subject:
     @property
     def key(self) -> str:
         """What the program is kept under on disk."""
-        from lazyt.runtime import cache, devices, winners
+        from lazyt.extensions import targets
+        from lazyt.runtime import cache
 
-        device = devices.cpu()
-        caches = (device.l1, device.l2, device.l3)
-        settings: tuple[Any, ...] = (device.vector_bytes, caches, device.cores, config.any_size)
-        settings = (*settings, *map(sorted, devices.traits()))
-        target = "cuda" if self.place else "c"
-        if self.place:
-            settings = ()
-        elif found := winners.digest():
-            settings = (*settings, found)
+        settings = targets.named(self.target).settings()
         settings = (*settings, config.inline_reduce, config.memory_budget, config.bands)
         facts: tuple[Any, ...] = (
             code_stamp(),
             self.donated,
             settings,
             list(self.sized.order),
-            target,
+            self.target,
         )
-        if outside := definitions_outside(self.roots):
-            facts = (*facts, outside)
-        return cache.hash_text("plan", repr(facts), self.text)
+        added = self.outside.digest, extensions.digest().digest
+        return cache.hash_text("plan", repr((*facts, *filter(None, added))), self.text)
+
+    @functools.cached_property
+    def target(self) -> str:
+        """The name of what it is compiled for."""
+        from lazyt.extensions import targets
+
+        return targets.of_place(self.place)
+
+    @functools.cached_property
+    def outside(self) -> Definition:
+        """Its ops and scalar functions that the package does not define."""
+        return definitions_outside(self.roots)
+
+    @property
+    def is_cacheable(self) -> bool:
+        """Whether its program may be kept on disk: all that it is made by can be told apart."""
+        hidden = (*self.outside.hidden, *extensions.digest().hidden)
+        if hidden:
+            extensions.warn_not_cached(hidden)
+        return not hidden
 
 
 def _with_sources(program: Program, name: Callable[[Any], object]) -> Program:
@@ -461,7 +470,7 @@ def code_stamp() -> str:
 def _code_files() -> list[tuple[str, os.stat_result]]:
     """The compiler's own files by name, with what the system says of each."""
     folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    found = [(_RECIPE, os.stat(os.path.join(folder, _RECIPE)))]
+    found = [(name, os.stat(os.path.join(folder, name))) for name in _RECIPE]
     for room in _ROOMS:
         for place, _, names in os.walk(os.path.join(folder, room)):
             if not place.endswith("__pycache__"):

@@ -343,14 +343,14 @@ def _source(numbers: frozenset[int], compiler: Compiler) -> tuple[str, str]:
 def _store(numbers: frozenset[int], key: str, binary: bytes, text: str, compiler: Compiler) -> bool:
     """Keeps the binary of a part on disk, and which functions one that was compiled quickly has;
     False where that is refused."""
-    is_kept = execute.keep(key, binary, text, compiler)
-    if is_kept and compiler != compile.find() and numbers.isdisjoint({_CORE, _THREADS}):
+    is_cacheable = execute.keep(key, binary, text, compiler)
+    if is_cacheable and compiler != compile.find() and numbers.isdisjoint({_CORE, _THREADS}):
         for name in {library.homes()[number].name for number in numbers}:
             # Of two processes that do so at a time, what one has written may be lost.
             known = {*_quick_parts(name, compiler), numbers}
             lines = [" ".join(map(str, sorted(together))) for together in known]
             cache.put_text(_KIND, _key(f"quick {name}", compiler), "\n".join(lines))
-    return is_kept
+    return is_cacheable
 
 
 def _quick_parts(unit: str, compiler: Compiler) -> list[frozenset[int]]:

@@ -12,7 +12,7 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from lazyt import compiler, ops
+from lazyt import extensions, ops
 from lazyt.config import config
 from lazyt.errors import CompileError
 from lazyt.ir.forms import PLACED, place_of
@@ -26,8 +26,8 @@ from lazyt.runtime.cpu import progress
 from lazyt.runtime.memory import Buffer
 
 if TYPE_CHECKING:
+    from lazyt.extensions.targets import Launcher
     from lazyt.plan.build import Subject
-    from lazyt.plan.device_plans import Launcher
     from lazyt.plan.explain import Explanation
     from lazyt.plan.tiers import Trial
 
@@ -149,7 +149,7 @@ def clear() -> None:
     dynamic_shapes.clear()
 
 
-compiler.on_change.append(clear)
+extensions.on_change.append(clear)
 
 
 def _pending(nodes: Sequence[Node]) -> list[Node]:
@@ -216,7 +216,7 @@ def _find(
     for plan in plans:
         if plan.fits(constants):
             return plan, [numbers[i] for i in plan.lifted]
-    if not structure.place and not _can_compile():
+    if not structure.place and extensions.force.target == "c" and not _can_compile():
         return None
     leaves = [order[i] for i in structure.leaves]
     roots = [order[i] for i in choice.roots]
@@ -226,7 +226,7 @@ def _find(
             trial = choice.plans.trial = tiers.trial_of(structure, order, asked)
             if not trial.is_over:
                 return _tried(trial, heads, order), []
-        lifted = _changed(plans, trial, constants)
+        lifted = _changed(plans, trial, constants, numbers)
         plan = _make(asked, constants, lifted, trial)
     except CompileError as error:
         if not _has_no_place(error):
@@ -251,9 +251,11 @@ def _tried(trial: Trial, heads: tuple[Head, ...], order: list[Node]) -> Plan:
     return plan
 
 
-def _changed(plans: list[Plan], trial: Trial | None, constants: tuple[Any, ...]) -> tuple[int, ...]:
+def _changed(
+    plans: list[Plan], trial: Trial | None, constants: tuple[Any, ...], numbers: list[Number]
+) -> tuple[int, ...]:
     """Which numbers of a graph a new plan takes as inputs: those that differ from the last one's,
-    and those that it takes."""
+    and those that it takes; constants only where no pass has to see them."""
     before: tuple[Any, ...] = constants
     lifted: set[int] = set()
     if plans:
@@ -261,7 +263,10 @@ def _changed(plans: list[Plan], trial: Trial | None, constants: tuple[Any, ...])
     elif trial is not None and trial.instructions is not None:
         before = trial.instructions.constants
     pairs = zip(constants, before, strict=True)
-    return tuple(sorted(lifted | {i for i, (a, b) in enumerate(pairs) if a != b}))
+    lifted |= {i for i, (a, b) in enumerate(pairs) if a != b}
+    if extensions.needs_constants():
+        lifted = {i for i in lifted if numbers[i].axis >= 0}
+    return tuple(sorted(lifted))
 
 
 def _make(
@@ -304,17 +309,17 @@ def _compiled(
             program, reason = subject.program(reason, objects)
         wait.kernels = len(program.kernels)
         executable = None
-        if program.launches and not asked.place:
+        if program.launches and subject.target == "c":
             begun, started = perf_counter(), compile.started
             executable = execute.load(program, reason, where, objects)
             execute.make_room()
             if recorder is not None:
                 recorder.loaded(subject, perf_counter() - begun, compile.started - started)
-    if asked.place:
-        from lazyt.plan.device_plans import Launcher
+    if subject.target != "c":
+        from lazyt.extensions.targets import named
 
-        outputs = subject.output_sizes(program)
-        launcher = Launcher.load(program, asked.roots, outputs, reason, where)
+        outputs, target = subject.output_sizes(program), named(subject.target)
+        launcher = target.launcher(program, asked.roots, outputs, reason, where)
         return Code(program, None, outputs), launcher
     return tiers.code_of(subject, program, executable), None
 

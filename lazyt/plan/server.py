@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import IO, Any
 
+from lazyt import extensions
 from lazyt.config import config
 from lazyt.errors import LazytError
 from lazyt.ir.graph import record_source
@@ -119,6 +120,13 @@ def compile_plan(request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     Raises LazytError.
     """
     record_source(config.provenance)
+    for path in request["files"]:
+        extensions.load(path)
+    with extensions.put_aside():  # graphs that more is in force for are not compiled here
+        return _of_subject(request)
+
+
+def _of_subject(request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     subject = _subject(request)
     if subject.key != request["key"]:
         winners.known.tables.clear()  # tuned since they were read

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from lazyt import compiler
+from lazyt import extensions
 from lazyt.config import config
 from lazyt.errors import CompileError, LazytError, NoCompilerError, warn
 from lazyt.ir.graph import source_text
@@ -222,13 +222,19 @@ def _is_tried(
     structure: Structure, order: Sequence[Node], roots: Sequence[Node], least: float
 ) -> bool:
     """Whether a graph is to begin in tier 0: it takes less than ``least`` seconds, about."""
-    if config.tier == 1 or structure.place or config.verify or build.is_written_down():
+    if (
+        extensions.force.target != "c"
+        or config.tier == 1
+        or structure.place
+        or config.verify
+        or build.is_written_down()
+    ):
         return False
     if config.tier == 0:
         return True
-    if force is not None or build.tunes() or compiler.own_passes is not None or _queue.is_broken:
+    if force is not None or build.tunes() or extensions.is_active() or _queue.is_broken:
         return False
-    return _steps(structure, order) < least * _PACE and not definitions_outside(roots)
+    return _steps(structure, order) < least * _PACE and not definitions_outside(roots).digest
 
 
 def _steps(structure: Structure, order: Sequence[Node]) -> int:
@@ -260,9 +266,9 @@ def first_code(
 
     Raises NoCompilerError and CompileError.
     """
-    if config.tier == 1 or subject.place or subject.is_wanted or config.verify:
+    if config.tier == 1 or subject.target != "c" or subject.is_wanted:
         return None
-    if build.is_written_down():
+    if config.verify or build.is_written_down():
         return None
     if config.tier == "auto":
         if not in_background(subject):
@@ -325,9 +331,9 @@ def _found(program: Program) -> Executable | None:
 
 def in_background(subject: Subject) -> bool:
     """Whether a graph can be compiled by another process."""
-    if compiler.own_passes is not None or _queue.is_broken or build.is_written_down():
+    if extensions.is_active() or _queue.is_broken or build.is_written_down():
         return False
-    return not definitions_outside(subject.roots)
+    return subject.is_cacheable and extensions.are_loaded(subject.outside.homes)
 
 
 def explained(plan: Plan) -> tuple[Program, str]:
@@ -407,6 +413,7 @@ def _message(meter: Meter, where: str) -> dict[str, Any]:
         "sources": sources,
         "positions": list(positions),
         **_surroundings(),
+        "files": extensions.files(),
         "key": subject.key,
         "own": meter.own,
         "reason": meter.reason,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 
 class UsageError(Exception):
@@ -13,7 +13,33 @@ class UsageError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that reports errors in one line."""
+    """An argument parser that reports errors in one line.
+
+    Args:
+        loads: whether the command takes ``--load FILE.py``. The files are run once the whole
+            command line has been understood, and processes that the command starts run them, too.
+        given: what ``argparse.ArgumentParser`` takes.
+    """
+
+    def __init__(self, *, loads: bool = False, **given: Any) -> None:
+        super().__init__(**given)
+        if loads:
+            self.add_argument(
+                "--load", action="append", default=[], metavar="FILE.py",
+                help="run a file that registers passes, ops, targets ... first; may be repeated",
+            )  # fmt: skip
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """The arguments; loads the files that they name. Raises UsageError."""
+        given = super().parse_args(args, namespace)
+        if paths := getattr(given, "load", None):
+            from lazyt.extensions import LoadError, load_all
+
+            try:
+                load_all(paths)
+            except LoadError as error:
+                raise UsageError(str(error)) from error
+        return given
 
     def error(self, message: str) -> NoReturn:
         """Raises UsageError instead of printing the usage."""

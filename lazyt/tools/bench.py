@@ -26,6 +26,7 @@ GPU_PEERS = ("torch", "compile")
 
 def _parser() -> Parser:
     parser = Parser(
+        loads=True,
         prog="lazyt bench",
         description="Time lazyt beside whichever peers are installed.",
         epilog="`lazyt bench compare A.json B.json` shows what changed between two runs.",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def _arguments(argv: Sequence[str]) -> dict[str, object]:
-    parser = Parser(prog="lazyt opt", description="Run compiler passes over IR text.")
+    parser = Parser(loads=True, prog="lazyt opt", description="Run compiler passes over IR text.")
     parser.add_argument("file", nargs="?", default="-", help="IR text, - for standard input")
     parser.add_argument("--passes", help="comma-separated names, default: the whole recipe")
     parser.add_argument("--list", action="store_true", help="list the passes, with their reasons")
@@ -39,9 +39,17 @@ def _arguments(argv: Sequence[str]) -> dict[str, object]:
         action="store_true",
         help="interpret the graph before and after each pass, on inputs of several kinds",
     )
-    parser.add_argument("--emit", choices=("graph", "kernels", "c", "cuda"), default="graph")
+    parser.add_argument(
+        "--emit", default="graph", help="graph (default), kernels, or a target: c, cuda"
+    )
     parser.add_argument("--machine", default="native", help=HELP)
-    return vars(parser.parse_args(argv))
+    given: dict[str, object] = vars(parser.parse_args(argv))
+    from lazyt.extensions import targets
+
+    forms = ("graph", "kernels", *targets.known())
+    if given["emit"] not in forms:
+        raise UsageError(f"nothing is called '{given['emit']}'; --emit takes {', '.join(forms)}")
+    return given
 
 
 def _choose_passes(names: object) -> list[Pass]:
@@ -95,10 +103,10 @@ def kernels_text(kernels: Sequence[Kernel], emit: str) -> str:
         from lazyt.compiler import print_kernels
 
         return print_kernels([one for kernel in kernels for one in take_apart(kernel)], "cuda")
-    if emit == "c":
+    if emit != "kernels":
         from lazyt.compiler import print_kernels
 
-        return print_kernels(kernels)
+        return print_kernels(kernels, emit)
     from lazyt.ir.printer import print_kernel
 
     return "".join(map(print_kernel, kernels))
@@ -135,9 +143,10 @@ def transform(text: str, names: object, emit: str, loud: bool, values: bool = Fa
     current = run_passes(roots, _choose_passes(names), loud, values)
     if emit == "graph":
         return print_graph(current)
-    from lazyt.compiler import program_text
+    from lazyt.compiler import program_text, using
 
-    program, kernels = compile_text(text, leaves, roots, emit == "cuda")
+    with using(target=None if emit in ("kernels", "cuda") else emit):
+        program, kernels = compile_text(text, leaves, roots, emit == "cuda")
     check_kernels(kernels)
     return kernels_text(kernels, emit) if emit == "kernels" else program_text(program)
 

@@ -20,6 +20,7 @@ def run(argv: Sequence[str]) -> int:
     there is no such file.
     """
     parser = Parser(
+        loads=True,
         prog="lazyt run",
         description="Run a Python program in which `import torch` gives lazyt.",
         epilog="The program's own arguments follow its name.",

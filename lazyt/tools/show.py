@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 
 def _arguments(argv: Sequence[str]) -> dict[str, Any]:
     parser = Parser(
-        prog="lazyt show", description="Draw a graph; `show broadcast 8,1,6 1,5` explains shapes."
+        loads=True,
+        prog="lazyt show",
+        description="Draw a graph; `show broadcast 8,1,6 1,5` explains shapes.",
     )
     parser.add_argument("file", help="IR text, a Python script (.py), or - for standard input")
     parser.add_argument("--name", help="the script's tensor; default: its only pending one")
     parser.add_argument("-o", "--output", default="-", help=".svg or .html, - for standard output")
     parser.add_argument("--format", choices=("svg", "html"), help="default: by the output's name")
-    return vars(parser.parse_args(argv))
+    given: dict[str, Any] = vars(parser.parse_args(argv))
+    return given
 
 
 def _format(options: dict[str, Any]) -> str:

@@ -56,7 +56,6 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "compat.settings": {"_switches": ("user", "switches of PyTorch that change nothing here")},
     "compiler": {
         "_dumps": ("atomic", "numbers of files that LAZYT_DUMP writes"),
-        "own_passes": ("user", "the passes of using_passes"),
     },
     "config": {
         "config": ("user", "all settings; compat.settings and workers of loaders write threads"),
@@ -77,6 +76,16 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "transform_to": ("import", "transforms by constraint"),
     },
     "distributions.kl": {"_KL_REGISTRY": ("import", "divergences by two classes")},
+    "extensions": {
+        "_digests": ("atomic", "memo: what was in force, by what it is defined as"),
+        "_files": ("import", "files that were loaded"),
+        "_last_number": ("user", "counts what was in force"),
+        "_loading": ("import", "files that are being loaded"),
+        "_numbers": ("user", "numbers of what was in force, for keys of plans"),
+        "_redefined": ("import", "counts ops and scalar functions that were defined anew"),
+        "_warned": ("atomic", "objects that keep plans from the disk, of which users were told"),
+        "registered": ("import", "targets that programs register"),
+    },
     "functional.elementwise.special_functions": {
         "_mvlgammas": ("atomic", "memo: builders by dimension"),
         "_polygammas": ("atomic", "memo: builders by order"),

@@ -203,7 +203,9 @@ tune = Tune()
 def _parser() -> Parser:
     parser = Parser(prog="lazyt tune", description=__doc__)
     parts = parser.add_subparsers(dest="action", required=True, parser_class=Parser)
-    run_ = parts.add_parser("run", help="run a Python program; every plan is tuned once")
+    run_ = parts.add_parser(
+        "run", loads=True, help="run a Python program; every plan is tuned once"
+    )
     run_.add_argument("--seconds", type=int, default=20, help="budget of each plan (20)")
     run_.add_argument("script", help="the program")
     run_.add_argument("arguments", nargs="...", help="what it is given")

@@ -15,7 +15,7 @@ from lazyt.tools.arguments import Parser
 
 def run(argv: Sequence[str]) -> int:
     """The command. Raises NoCompilerError and CompileError."""
-    Parser(prog="lazyt warm", description=__doc__).parse_args(argv)
+    Parser(loads=True, prog="lazyt warm", description=__doc__).parse_args(argv)
     warm()
     return 0
 

@@ -20,7 +20,7 @@ import struct
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from lazyt.config import config
 from lazyt.functional import type_promotion
@@ -493,7 +493,7 @@ class Launch(_Part):
         if code.heat is not None:
             refuse("a plan that may get other kernels soon")
         if self.launcher is not None and not self.launcher.is_direct:
-            refuse("a plan of a device without kernels, or with results on the host")
+            refuse("a plan without kernels, with results on the host, or of a registered target")
         if code.table is not None:
             self._fixed.append(code.table)
         self.own = {sources[n][1]: "" for n in code.program.overwritten}
@@ -563,8 +563,8 @@ class Launch(_Part):
             Buffer=Buffer, INPUT=INPUT, refs=sys.getrefcount,
             own_buffer=own_buffer, spares=[None] * len(self.replay.written),
         )  # fmt: skip
-        if self.launcher is not None:
-            self._write_launch(self.launcher)
+        if self.launcher is not None:  # of a device: others are refused
+            self._write_launch(cast("Launcher", self.launcher))
             return
         pointers = [f"{self.buffer(origin)}.ptr" for origin in self._sources]
         pointers += [f"{self.bind(buffer)}.ptr" for buffer in self._fixed]

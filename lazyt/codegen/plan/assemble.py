@@ -17,7 +17,6 @@ from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
-from lazyt.codegen.c.target import print_entry_c
 from lazyt.codegen.lower.groups import Lowered, lower_group
 from lazyt.codegen.plan.batches import Batch, make_batches, take_apart
 from lazyt.codegen.plan.duplicates import UNSHARED, Alike, Printer, print_alike, share_texts
@@ -32,12 +31,13 @@ from lazyt.codegen.plan.memory import (
     number_outputs,
 )
 from lazyt.codegen.plan.printed import Announce, PrintedKernel
+from lazyt.codegen.plan.target import PLAIN, Launching
 from lazyt.codegen.prelude import sections_for
 from lazyt.codegen.proof.plan import check_plan
 from lazyt.ir.graph import Node
 from lazyt.ir.group import Group
 from lazyt.ir.kernel import Kernel
-from lazyt.ir.program import Launch, Program, Slot
+from lazyt.ir.program import KernelSource, Launch, Program, Slot
 
 #: Hears of the groups of each launch, and of its kernel.
 Launched = Callable[[Sequence[Sequence[Group]], Sequence[Lowered]], None]
@@ -56,33 +56,33 @@ def assemble(
     unroll: int,
     check: Callable[[Kernel], None] | None = None,
     donated: Mapping[Node, int] = MappingProxyType({}),
-    target: str = "c",
+    launching: Launching = PLAIN,
     share: bool = True,
     announce: Announce | None = None,
+    change: Callable[[Kernel], Kernel] | None = None,
     launched: Launched | None = None,
 ) -> tuple[Program, list[Kernel]]:
     """The Program that computes ``roots`` from ``inputs``, and its kernels as IR.
 
     ``printer`` writes one kernel for the target; ``check`` is called with every kernel. The memory
     of ``donated`` inputs may be overwritten: by the root of that number alone, where it is not
-    negative. Where the ``target`` is ``c``, launches are shared and, with ``share``, kernels that
-    differ in constants are one. ``announce`` hears of every kernel once it is known, ``launched``
-    of all launches: their groups, and their kernels with what the buffers hold.
+    negative. ``launching`` is how the target wants its launches: where these are joined and with
+    ``share``, kernels that differ in constants are one. ``announce`` hears of every kernel once it
+    is known. ``change`` gives another kernel in the place of each, with the same buffers.
+    ``launched`` hears of all launches: their groups, and their kernels with what the buffers hold.
 
     Raises InternalError where ``check_plan`` finds that memory is read after it was written over.
     """
-    for_c = target == "c"
-    alike = Alike(unroll, wide=not for_c)
-    batches = (
-        make_batches(groups, alike, {*roots, *inputs})
-        if for_c
-        else [Batch((g,)) for g in take_apart(groups)]
-    )
-    lowered, stores = _lower_all(batches, roots, inputs, donated, alike)
+    alike = Alike(unroll, wide=launching.wide)
+    if launching.joins:
+        batches = make_batches(groups, alike, {*roots, *inputs})
+    else:
+        batches = [Batch((g,)) for g in take_apart(groups)]
+    lowered, stores = _lower_all(batches, roots, inputs, donated, alike, change)
     if check is not None:
         _check_all(batches, lowered, unroll, check)
     kernels, kinds = [made.kernel for made in lowered], [batch.groups[0].kind for batch in batches]
-    printed = _print_all(kernels, kinds, printer, for_c and share, announce)
+    printed = _print_all(kernels, kinds, printer, launching.joins and share, announce)
     scratch = _scratch(lowered, printed)
     known = {node: place for made in reversed(stores) for node, place in made.items()}
     intervals = {id(p): p for made in stores for p in made.values()}
@@ -93,10 +93,10 @@ def assemble(
     results = _results(roots, inputs, known)
     notes = tuple(_note(low, text) for low, text in zip(lowered, printed, strict=True))
     program = Program(
-        target=target,
+        target=launching.target,
         sections=gather_sections(printed),
         kernels=sources,
-        entry=print_entry_c(sources, launches, None, _listening(stores, notes)) if for_c else "",
+        entry=_entry(launching, sources, launches, _listening(stores, notes)),
         slots=tuple(slots),
         launches=tuple(launches),
         arena_bytes=arena,
@@ -121,6 +121,31 @@ def _listening(
         return 0
     steps = range(len(stores))
     return next((n for n in steps if any(p.input >= 0 for p in stores[n].values())), len(stores))
+
+
+def _entry(
+    launching: Launching,
+    sources: Sequence[KernelSource],
+    launches: Sequence[Launch],
+    listening: int,
+) -> str:
+    """The function that makes all launches, where the target has one."""
+    return "" if launching.entry is None else launching.entry(sources, launches, listening)
+
+
+def _change_all(lowered: list[Lowered], change: Callable[[Kernel], Kernel] | None) -> list[Lowered]:
+    """The kernels after a change, which those that are one but for their notes have in common."""
+    if change is None:
+        return lowered
+    known: dict[tuple[object, ...], Kernel] = {}
+    found = []
+    for made in lowered:
+        kernel = made.kernel
+        key = (id(kernel.buffers), id(kernel.phases), kernel.segments, kernel.bands)
+        if key not in known:
+            known[key] = change(kernel)
+        found.append(replace(made, kernel=replace(known[key], notes=kernel.notes)))
+    return found
 
 
 def _check_all(
@@ -191,6 +216,7 @@ def _lower_all(
     inputs: Sequence[Node],
     donated: Mapping[Node, int],
     alike: Alike,
+    change: Callable[[Kernel], Kernel] | None,
 ) -> tuple[list[Lowered], list[dict[Node, Place]]]:
     """The kernels of all launches, and where the values live that each launch stores. Results are
     written over the inputs that they replace."""
@@ -211,7 +237,7 @@ def _lower_all(
     free = {n: leaf for leaf, n in donations.numbers.items() if n not in taken}
     lowered = _write_over(steps, lives, lowered, stores, donations, free)
     number_outputs(stores)
-    return lowered, stores
+    return _change_all(lowered, change), stores
 
 
 def _write_over(
