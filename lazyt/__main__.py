@@ -17,11 +17,15 @@ COMMANDS = {
     "cache": "take compiled kernels along to another machine: export, import",
     "tune": "let kernels try other forms against the clock; list, export, import what was found",
     "capture": "run a program, and write down all that becomes of its graphs",
+    "replay": "compile and run a captured plan, or one kernel of it; time it, check its results",
+    "diff": "what differs between two captures, or two commits of lazyt, level by level",
 }
 
 #: Where commands are that are no module of ``lazyt.tools``.
 MODULES = {
     "capture": "lazyt.tools.captures.recorder",
+    "replay": "lazyt.tools.captures.replay",
+    "diff": "lazyt.tools.captures.compare",
 }
 
 

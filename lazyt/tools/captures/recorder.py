@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from lazyt.ir.kernel import Kernel
     from lazyt.ir.program import Program
     from lazyt.plan.build import Plan, Subject
+    from lazyt.runtime.cpu.execute import Executable
     from lazyt.runtime.memory import Buffer
     from lazyt.tuning.plans import Memory
 
@@ -172,6 +173,7 @@ class Recorder:
 
     def _run(self, path: str, notes: _Notes, inputs: Sequence[Buffer]) -> dict[str, Any]:
         """Runs the plan on copies of what it writes over; its values' digests, and times."""
+        from lazyt.codegen.plan.trials import stepping
         from lazyt.runtime.cpu import execute
         from lazyt.tuning.plans import Memory
 
@@ -190,7 +192,9 @@ class Recorder:
         written: list[Any] = []
         if self.times or self.inputs:
             memory = Memory(program, notes.kernels, inputs, sizes)
-            written, seconds = run_launches(program, notes.kernels, memory, self.times)
+            steps = execute.load(stepping(program), "a capture runs it step by step")
+            rounds = _ROUNDS if self.times else 0
+            written, seconds = run_launches(program, notes.kernels, memory, steps, rounds)
             measured["launches"] = seconds
         if self.times:
             measured["plan"] = _plan_seconds(executable.run, memory)
@@ -265,25 +269,24 @@ def _save_inputs(path: str, leaves: Sequence[Node], inputs: Sequence[Buffer]) ->
 
 
 def run_launches(
-    program: Program, kernels: Sequence[Kernel], memory: Memory, timed: bool
+    program: Program,
+    kernels: Sequence[Kernel],
+    memory: Memory,
+    executable: Executable,
+    rounds: int,
 ) -> tuple[list[dict[str, str]], list[float]]:
     """Runs a plan launch by launch: digests of what each writes, by the number of the slot, and its
-    seconds, the median of some runs."""
-    from lazyt.codegen.plan.trials import stepping
-    from lazyt.runtime.cpu import execute
+    seconds, the median of some further rounds."""
     from lazyt.tuning.clock import Steps
 
-    steps = Steps(
-        execute.load(stepping(program), "a capture runs it step by step"), memory.pointers
-    )
+    steps = Steps(executable, memory.pointers)
     written: list[dict[str, str]] = []
     for number in range(len(program.launches)):
         steps.run(number)
-        written.append(
-            {str(s): _slot_digest(program, memory, s) for s in stored(program, kernels, number)}
-        )
+        slots = stored(program, kernels, number)
+        written.append({str(slot): _slot_digest(program, memory, slot) for slot in slots})
     seconds: list[list[float]] = [[] for _ in program.launches]
-    for _ in range(_ROUNDS if timed else 0):
+    for _ in range(rounds):
         for number, found in enumerate(seconds):
             found.append(steps.run(number))
     return written, [round(median(each), 9) for each in seconds if each]
