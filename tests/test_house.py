@@ -78,42 +78,6 @@ PRIVATE = frozenset(
         "sightings", "standin", "steady", "turned", "waiting",
     }
 )  # fmt: skip
-#: Names that have one still.
-EXCUSED = frozenset({
-    "autograd/derivatives.py: taken_apart",
-    "autograd/vectorizing.py: _places",
-    "bench/suites/liger.py: turned",
-    "codegen/c/target.py: _places",
-    "codegen/conv/copies.py: places",
-    "codegen/conv/direct.py: places",
-    "codegen/conv/lanes.py: Turned",
-    "codegen/conv/lanes.py: _places",
-    "codegen/conv/lanes.py: join_places",
-    "codegen/loops/flat.py: take_apart",
-    "codegen/lower/axes.py: apart",
-    "codegen/matmul/blocks.py: _columns_apart",
-    "codegen/matmul/blocks.py: reads_apart",
-    "codegen/plan/batches.py: _taken_apart",
-    "codegen/plan/batches.py: take_apart",
-    "codegen/plan/memory.py: all_places",
-    "codegen/plan/memory.py: find_places",
-    "codegen/plan/template.py: take_apart",
-    "codegen/proof/intrinsics.py: _apart",
-    "codegen/proof/intrinsics.py: _gemm_apart",
-    "codegen/proof/intrinsics.py: _lay_apart",
-    "codegen/proof/intrinsics.py: _straight_apart",
-    "functional/nn/embeddings.py: _places",
-    "functional/nn/pooling.py: _bin_places",
-    "functional/nn/pooling.py: _check_places",
-    "functional/nn/pooling.py: _interval_places",
-    "functional/nn/pooling.py: _window_places",
-    "functional/shapes/joining.py: apart",
-    "optim/optimizer.py: kept",
-    "plan/constant_lifting.py: _places",
-    "tools/bench.py: _kept",
-    "tracing/capture.py: _apart",
-    "tracing/recompile_reasons.py: places_differ",
-})  # fmt: skip
 #: Rooms that know no function of the API: names there are those of ops and scalar functions. What
 #: ``bench`` measures and ``testing`` draws are programs.
 OF_OPS = CORE | {"transforms", "compiler"}
@@ -275,11 +239,8 @@ def test_names_use_the_words_of_the_field() -> None:
         f"{place}: {', '.join(sorted(words))} is a word of this project alone (PRIVATE in "
         "tests/test_house.py): use the field's term"
         for place, words in sorted(private.items())
-        if place not in EXCUSED
     ]
     assert not wrong, "\n".join(wrong)
-    gone = sorted(EXCUSED - private.keys())
-    assert not gone, f"renamed or gone, remove from EXCUSED in tests/test_house.py: {gone}"
 
 
 def test_facts_about_functions_stand_with_the_functions() -> None:

@@ -53,7 +53,7 @@ def results(run: Differential, values: Any) -> Any:
     return mapped(lambda leaf: run.result(leaf) if isinstance(leaf, Tensor) else leaf, values)
 
 
-def taken_apart(output: Any, has_aux: bool, title: str) -> tuple[Any, Any]:
+def output_and_aux(output: Any, has_aux: bool, title: str) -> tuple[Any, Any]:
     """Output and aux. Raises GradientError for anything but a pair."""
     if not has_aux:
         return output, None
@@ -87,7 +87,7 @@ def grad_and_value(
             for number in numbers:
                 own[number] = given(run, args[number], False)
             output = func(*own, **given(run, kwargs, None))
-            output, aux = taken_apart(output, has_aux, "grad_and_value(f)(*args)")
+            output, aux = output_and_aux(output, has_aux, "grad_and_value(f)(*args)")
             _check_number(output)
             grads = run.pull([output], [output.node], [ones_like(output).detach().node])
         trees = [flatten(args[number])[1] for number in numbers]
@@ -193,7 +193,7 @@ def vjp_by(
                 own[number] = given(run, primals[number], False)
             chosen = tuple(primals[number] for number in numbers)
             tree = flatten(chosen[0] if isinstance(argnums, int) else chosen)[1]
-        output, aux = taken_apart(func(*own), has_aux, "vjp(f, *primals)")
+        output, aux = output_and_aux(func(*own), has_aux, "vjp(f, *primals)")
         flat, out_tree = flatten(output)
         check_outputs(flat, "vjp(f, *primals)")
         for item in flat:
@@ -301,7 +301,7 @@ def linear(
         own = [arg if i in numbers else given(run, arg, None) for i, arg in enumerate(primals)]
         for number in numbers:
             own[number] = given(run, primals[number], True)
-        output, aux = taken_apart(func(*own), has_aux, _JVP)
+        output, aux = output_and_aux(func(*own), has_aux, _JVP)
         flat, out_tree = flatten(output)
         check_outputs(flat, _JVP)
         nodes = [item.node for item in flat]

@@ -184,14 +184,14 @@ def _call(
         given = [leaf if dim is None else run.example(leaf) for leaf, dim in zip(moved, dims)]
         out = func(*unflatten(given, tree), **kwargs)
         flat, out_tree = flatten(out)
-        places = _places(out, out_tree, out_dims, func)
+        places = _flat_out_dims(out, out_tree, out_dims, func)
         nodes = [_out_node(item, place, func) for item, place in zip(flat, places)]
     results = run.results(flat, nodes, places, _name(func))
     run.write_back()
     return unflatten(results, out_tree)
 
 
-def _places(out: Any, tree: TreeSpec, out_dims: Any, func: Any) -> list[int | None]:
+def _flat_out_dims(out: Any, tree: TreeSpec, out_dims: Any, func: Any) -> list[int | None]:
     if isinstance(out, Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1:
         return list(out_dims)
     found = spread(out_dims, tree)

@@ -84,7 +84,7 @@ class Adam(Optimizer):
         keep_square = group["betas"][1]
         count, state = self.count_key(parameter), self.state[parameter]
         grad = self.gradient(group, parameter, decayed=not decoupled)
-        keep = self.kept(group, parameter, decay) if decay and decoupled else None
+        keep = self.decay_factor(group, parameter, decay) if decay and decoupled else None
         mean, square = self.slot(parameter, "exp_avg"), self.slot(parameter, "exp_avg_sq")
         fresh = self.cycled(group, parameter, lambda: 1 - group["betas"][0], "beta1")
         mean.lerp_(grad, fresh.to(mean.dtype) if isinstance(fresh, Tensor) else fresh)
@@ -273,7 +273,7 @@ class NAdam(Optimizer):
         key = counted(state, names, self.renewed([state], names, advance))
         grad = self.gradient(group, parameter, decayed=not decoupled)
         if decay and decoupled:
-            parameter.mul_(self.kept(group, parameter, decay))
+            parameter.mul_(self.decay_factor(group, parameter, decay))
         mean, square = self.slot(parameter, "exp_avg"), self.slot(parameter, "exp_avg_sq")
         mean.lerp_(grad, 1 - keep_mean)
         accumulate_square_(square, grad, keep_square, 1 - keep_square)
@@ -335,7 +335,7 @@ class RAdam(Optimizer):
         count, state = self.count_key(parameter), self.state[parameter]
         grad = self.gradient(group, parameter, decayed=not decoupled)
         if decay and decoupled:
-            parameter.mul_(self.kept(group, parameter, decay))
+            parameter.mul_(self.decay_factor(group, parameter, decay))
         mean, square = self.slot(parameter, "exp_avg"), self.slot(parameter, "exp_avg_sq")
         mean.lerp_(grad, 1 - keep_mean)
         accumulate_square_(square, grad, keep_square, 1 - keep_square)

@@ -79,7 +79,7 @@ class Adafactor(Optimizer):
         rate = self._relative_rate(group, parameter, count)
         size = (parameter.norm() / root).clamp(min=least_size) * rate
         if decay:
-            parameter.mul_(self.kept(group, parameter, decay))
+            parameter.mul_(self.decay_factor(group, parameter, decay))
         fresh = self.number(
             lambda: float(count_of(state["step"]) ** group["beta2_decay"]),
             parameter,
@@ -188,7 +188,7 @@ class Muon(Optimizer):
         step = orthogonalize(direction, group["ns_coefficients"], group["ns_steps"], group["eps"])
         ratio = _shape_ratio(group["adjust_lr_fn"], parameter)
         if decay:
-            parameter.mul_(self.kept(group, parameter, decay))
+            parameter.mul_(self.decay_factor(group, parameter, decay))
         rate = self.rate(group, parameter, lambda r=ratio: r, ratio)  # type: ignore[misc]
         descend_(parameter, step.to(parameter.dtype), rate)
 

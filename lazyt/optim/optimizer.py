@@ -622,7 +622,7 @@ class Optimizer(Hooked):
             return read()
         return self.number(read, like, group, ("cycled", key))
 
-    def kept(self, group: Group, like: Tensor, decay: float) -> Tensor:
+    def decay_factor(self, group: Group, like: Tensor, decay: float) -> Tensor:
         """``1 - lr * decay``, what is left of a parameter that shrinks at every step."""
         if isinstance(group["lr"], Tensor):
             return 1 - self.rate(group, like) * decay

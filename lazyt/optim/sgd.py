@@ -190,7 +190,7 @@ class Lion(Optimizer):
         mean = self.slot(parameter, "exp_avg")
         direction = (mean * mix + grad * (1 - mix)).sign()
         if decay:
-            parameter.mul_(self.kept(group, parameter, decay))
+            parameter.mul_(self.decay_factor(group, parameter, decay))
         descend_(parameter, direction, self.rate(group, parameter))
         mean.lerp_(grad, 1 - keep)
 

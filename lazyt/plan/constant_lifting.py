@@ -66,7 +66,7 @@ def rebuild_with_inputs(node: Node, inputs: Sequence[Node], starts: Mapping[int,
             tuple(1 if a in starts else n for a, n in enumerate(params.steps)),
         )
         for axis in axes:
-            places = _places(starts[axis], node.shape[axis], params.steps[axis])
+            places = _strided_indices(starts[axis], node.shape[axis], params.steps[axis])
             value = ops.gather(value, places, axis)
         return value
     return _write(inputs[0], inputs[1], list(params.starts), params.steps, dict(starts), axes)
@@ -94,7 +94,7 @@ def table_buffer(values: Sequence[int | float]) -> Buffer:
     return buffer
 
 
-def _places(start: Node, count: int, step: int) -> Node:
+def _strided_indices(start: Node, count: int, step: int) -> Node:
     """``start + i * step``."""
     ramp = ops.iota(count)
     if step != 1:
@@ -114,7 +114,7 @@ def _write(
     if not axes:
         return ops.update(base, value, tuple(fixed), tuple(steps))
     axis, rest = axes[0], axes[1:]
-    places = _places(starts[axis], value.shape[axis], steps[axis])
+    places = _strided_indices(starts[axis], value.shape[axis], steps[axis])
     rows = ops.gather(base, places, axis)
     inner = [0 if a == axis else s for a, s in enumerate(fixed)]
     pace = [1 if a == axis else s for a, s in enumerate(steps)]

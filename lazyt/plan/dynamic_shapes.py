@@ -395,12 +395,12 @@ def _differing(old: str, new: str) -> set[tuple[int, int]]:
 def _sample(
     family: _Family, roots: Sequence[Node], inputs: Sequence[Node], donated: Donated
 ) -> Sample:
-    from lazyt.codegen.plan.template import take_apart
+    from lazyt.codegen.plan.template import sample_of
     from lazyt.compiler import compile_graph
 
     spare = {inputs[i]: root for i, root in donated}
     with family.decisions.taken():
-        return take_apart(
+        return sample_of(
             compile_graph(roots, inputs, spare, any_size=True, fusing=family.fusing)[0]
         )
 

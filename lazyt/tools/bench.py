@@ -125,7 +125,7 @@ def _measure(given: argparse.Namespace, chosen: Sequence[Workload]) -> Run:
         "by": given.by,
         **({"device": given.device} if given.device else {}),
     }
-    made = Run(describe_machine(given.device), settings, _kept(given, settings))
+    made = Run(describe_machine(given.device), settings, _resumed(given, settings))
     have = set(made.workloads())
     chosen = [workload for workload in chosen if workload.name not in have]
     count = f"{len(chosen)} {'small ' * options.quick}workload{'s' * (len(chosen) != 1)}"
@@ -145,7 +145,7 @@ def _measure(given: argparse.Namespace, chosen: Sequence[Workload]) -> Run:
     return made
 
 
-def _kept(given: argparse.Namespace, settings: dict[str, object]) -> list[Result]:
+def _resumed(given: argparse.Namespace, settings: dict[str, object]) -> list[Result]:
     """The results that an interrupted run left. Raises UsageError where they do not fit."""
     from lazyt.bench.results import read
 

@@ -99,10 +99,10 @@ def check_kernels(kernels: Sequence[Kernel]) -> None:
 def kernels_text(kernels: Sequence[Kernel], emit: str) -> str:
     """Kernels as kernel IR, or as the C or CUDA C of plans of this machine."""
     if emit == "cuda":
-        from lazyt.codegen.loops.flat import take_apart
+        from lazyt.codegen.loops.flat import split_segments
         from lazyt.compiler import print_kernels
 
-        return print_kernels([one for kernel in kernels for one in take_apart(kernel)], "cuda")
+        return print_kernels([one for kernel in kernels for one in split_segments(kernel)], "cuda")
     if emit != "kernels":
         from lazyt.compiler import print_kernels
 

@@ -198,7 +198,7 @@ class Recorder:
         """A leaf that every call makes anew."""
         found = None if key is None else self.keys.get(key)
         if found is None:
-            found = self._apart(make)
+            found = self._uncaptured(make)
             self.activity += 1
             self.calls.append((make, found))
             self.marks.append(self.activity)
@@ -216,7 +216,7 @@ class Recorder:
 
     def each_call(self, function: Callable[[], T]) -> T:
         """Something that Python does on every call."""
-        value = self._apart(function)
+        value = self._uncaptured(function)
         self.calls.append((function, None))
         self.marks.append(self.activity)
         return value
@@ -246,7 +246,7 @@ class Recorder:
                 late.append(function)
         return early, late
 
-    def _apart(self, function: Callable[[], T]) -> T:
+    def _uncaptured(self, function: Callable[[], T]) -> T:
         """``function()``, whose code is not the captured function's."""
         moved = self.guards.check_iterators()
         if moved is not None:

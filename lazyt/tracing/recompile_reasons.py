@@ -107,7 +107,7 @@ def signatures_differ(now: tuple[Any, ...], then: tuple[Any, ...]) -> Iterator[s
             yield f"{_TEXTS[place]} differs"
 
 
-def places_differ(now: Sequence[Any], then: Sequence[Any], names: Sequence[str]) -> str:
+def aliases_differ(now: Sequence[Any], then: Sequence[Any], names: Sequence[str]) -> str:
     """Which places that hold one tensor, storage or memory differ from those of the capture; both
     say for each place the number of the first one with the same."""
     words = ("tensor", "memory", "memory")

@@ -30,7 +30,7 @@ from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node, topological
 from lazyt.runtime.memory import Buffer
 from lazyt.tracing.capture import Bounds, Run, leaf_of, watching
-from lazyt.tracing.recompile_reasons import places_differ, tensor_differs
+from lazyt.tracing.recompile_reasons import aliases_differ, tensor_differs
 from lazyt.tracing.reuse import own_buffer
 from lazyt.tracing.sources import GuardedTensor, signature
 from lazyt.tracing.symbolic_numbers import NumberLeaf, Numbers, is_symbolic, recipe_of
@@ -689,7 +689,7 @@ class Replay:
             given.append(_current(place, arguments))
         alike = _alike(given)
         if alike != self._alike:
-            raise Missed(places_differ(alike, self._alike, self._paths))
+            raise Missed(aliases_differ(alike, self._alike, self._paths))
         storages = [given[i]._storage for i in self.holders]
         if len({id(s) for s in storages}) != len(storages):
             raise Missed("tensors that had memory of their own share it now")

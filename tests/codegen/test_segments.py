@@ -9,7 +9,7 @@ import pytest
 
 from lazyt import ops
 from lazyt.codegen.c.segments import segment_starts
-from lazyt.codegen.loops.flat import flatten, take_apart, unite
+from lazyt.codegen.loops.flat import flatten, split_segments, unite
 from lazyt.codegen.lower.groups import lower_group
 from lazyt.codegen.plan.batches import MOST_SEGMENTS, Batch, make_batches
 from lazyt.codegen.plan.duplicates import Alike
@@ -100,10 +100,10 @@ def test_reductions_of_everything_are_flat() -> None:
     verify_kernel(kernel)
     check_bounds(kernel)
     assert print_kernel(parse_kernel(print_kernel(kernel))) == print_kernel(kernel)
-    plain = take_apart(kernel)
+    plain = split_segments(kernel)
     again = [flatten(one) for one in plain]
     assert [flat.extent for flat in again if flat is not None] == [5, 21, 2000]
-    assert take_apart(plain[0]) == plain[:1]
+    assert split_segments(plain[0]) == plain[:1]
 
 
 def test_types_and_constants_tell_programs_apart() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lazyt.codegen.plan.template import Template, take_apart
+from lazyt.codegen.plan.template import Template, sample_of
 from lazyt.ir.program import KernelSource, Launch, Program, Slot
 
 TEXT = """void lz_map_1(char *b0_, char *b1_, int threads)
@@ -35,7 +35,7 @@ def program(extent: int, stride: int = 8, factor: str = "0.5f", text: str = TEXT
 
 
 def template(*programs: Program) -> Template:
-    found = Template.of([take_apart(p) for p in programs])
+    found = Template.of([sample_of(p) for p in programs])
     assert found is not None
     return found
 
@@ -53,7 +53,7 @@ def test_numbers_that_differ_become_arguments() -> None:
 
 def test_another_size_is_the_same_text_with_other_values() -> None:
     made = template(program(10), program(12))
-    first, last = (made.instance(take_apart(program(n)), 1) for n in (10, 99))
+    first, last = (made.instance(sample_of(program(n)), 1) for n in (10, 99))
     assert first.text_hash() == last.text_hash()
     assert first.fingerprint() != last.fingerprint()
     assert (first.values, last.values) == ((10,), (99,))
@@ -74,23 +74,23 @@ def test_another_size_is_the_same_text_with_other_values() -> None:
 )
 def test_what_is_not_the_same_does_not_fit(other: Program) -> None:
     made = template(program(10), program(12))
-    assert made.fits(take_apart(program(40)))
-    assert not made.fits(take_apart(other))
+    assert made.fits(sample_of(program(40)))
+    assert not made.fits(sample_of(other))
 
 
 def test_equal_columns_are_one_argument_until_they_differ() -> None:
     made = template(program(10, 10), program(12, 12))
     assert made.kernels[0].numbers == ("int",)
-    assert not made.fits(take_apart(program(14, 15)))
+    assert not made.fits(sample_of(program(14, 15)))
     assert template(program(10, 10), program(12, 12), program(14, 15)).kinds == ("int", "int")
 
 
 def test_numbers_that_c_must_know_have_no_template() -> None:
     text = TEXT.replace("float kept", "_Alignas(EXTENT) float kept")
-    samples = [take_apart(program(n, text=text)) for n in (16, 32)]
+    samples = [sample_of(program(n, text=text)) for n in (16, 32)]
     assert Template.of(samples) is None
 
 
 def test_sizes_that_no_number_depends_on_are_one_text() -> None:
     made = template(program(10), program(10))
-    assert made.instance(take_apart(program(10)), 1).values == (0,)
+    assert made.instance(sample_of(program(10)), 1).values == (0,)

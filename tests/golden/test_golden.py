@@ -16,7 +16,7 @@ import pytest
 
 from lazyt.codegen.c.target import print_kernel_c
 from lazyt.codegen.cuda.target import print_kernel_cuda
-from lazyt.codegen.loops.flat import take_apart
+from lazyt.codegen.loops.flat import split_segments
 from lazyt.compiler import PASSES, compile_graph, group_graph
 from lazyt.ir.graph import Node
 from lazyt.ir.group import Group
@@ -97,6 +97,6 @@ def test_plans(path: Path, pytestconfig: pytest.Config) -> None:
     assert "\n".join(map(print_kernel, parse_kernels(text))) == text
     sources = [print_kernel_c(kernel, VECTOR_BYTES, CACHES).source.text for kernel in kernels]
     compare(path.with_suffix(".c"), "\n".join(sources), update)
-    plain = [one for kernel in kernels for one in take_apart(kernel)]
+    plain = [one for kernel in kernels for one in split_segments(kernel)]
     cuda = [print_kernel_cuda(kernel).text for kernel in plain]
     compare(path.with_suffix(".cu"), "\n".join(cuda), update)

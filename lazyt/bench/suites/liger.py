@@ -33,10 +33,10 @@ def _add_rms_norm(t: Any, x: Any, residual: Any, weight: Any) -> Any:
 def _rotary(t: Any, q: Any, k: Any, cosine: Any, sine: Any) -> Any:
     half = q.shape[-1] // 2
 
-    def turned(x: Any) -> Any:
+    def rotated(x: Any) -> Any:
         return x * cosine + t.cat([-x[..., half:], x[..., :half]], -1) * sine
 
-    return turned(q), turned(k)
+    return rotated(q), rotated(k)
 
 
 def _jensen_shannon(t: Any, first: Any, second: Any) -> Any:

@@ -152,7 +152,7 @@ def print_entry_c(
             if table is None:
                 lines += _constants(number, facts)
             else:
-                calls += _places(number, facts, table)
+                calls += _fact_pointers(number, facts, table)
                 table += sum(map(len, facts))
             lines.append(f"static const int slots{number}[] = {_listed(launch.slots)};")
             calls += _tabled_call(number, launch)
@@ -199,7 +199,7 @@ def _constants(number: int, facts: Sequence[Sequence[int]]) -> list[str]:
     ]
 
 
-def _places(number: int, facts: Sequence[Sequence[int]], first: int) -> list[str]:
+def _fact_pointers(number: int, facts: Sequence[Sequence[int]], first: int) -> list[str]:
     """The facts of a launch as places in the memory behind the first slot."""
     lines: list[str] = []
     for name, values in zip(_FACTS, facts, strict=True):

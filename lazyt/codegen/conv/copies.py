@@ -406,7 +406,7 @@ class SlideText(RunText):
                 terms += _shifted(track, pitch, slots)
         return " + ".join(terms) or "0"
 
-    def places(self, copy: Copy, start: str = "g_p0") -> str:
+    def offset_of(self, copy: Copy, start: str = "g_p0") -> str:
         """Where in the copy the first tap's element for a point of the tracks lies, from point
         ``start`` of the first track on."""
         terms = []

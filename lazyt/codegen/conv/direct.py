@@ -226,7 +226,7 @@ class SlidePrinter(SlideText):
                 stack.enter_context(out.loop(track.axis.name, *limits))
             lane = tracks[-1].axis
             limits = (0, lane.extent) if len(tracks) > 1 else bounds
-            place = f"(g_row - g_m0) * {width} + {self.places(self.copy, bounds[0])}"
+            place = f"(g_row - g_m0) * {width} + {self.offset_of(self.copy, bounds[0])}"
 
             def write(ending: Sequence[Statement]) -> None:
                 out.pragma("omp simd")
@@ -303,7 +303,7 @@ class PanelPrinter(SlidePrinter):
                     self.tiles(columns, "g_flat + g_k0", lay.width, step, begins)
         self.store(lay.width, ("g_p0", "g_p1"))
 
-    def places(self, copy: Copy, start: str = "g_p0") -> str:
+    def offset_of(self, copy: Copy, start: str = "g_p0") -> str:
         """Where a result lies among the sums of its row."""
         text = ""
         for number, track in enumerate(copy.tracks):

@@ -75,7 +75,7 @@ class LanesForm:
     other: int
 
 
-class Turned(NamedTuple):
+class TransposedOperand(NamedTuple):
     """How an operand lies in cache, in vectors, and what is copied there.
 
     Attributes:
@@ -138,8 +138,8 @@ class LanesLayout(NamedTuple):
         panel, turned, sums, private: bytes before these pieces of a task, and of all.
     """
 
-    slides: Turned
-    other: Turned
+    slides: TransposedOperand
+    other: TransposedOperand
     line: int
     lines: int
     steps: int
@@ -159,7 +159,7 @@ def reach_of(track: Track, points: int) -> int:
 
 def transpose_operand(
     value: Expr, tracks: Sequence[Track], free: Sequence[Axis], shapes: Shapes
-) -> Turned | None:
+) -> TransposedOperand | None:
     """How an operand is turned, its places not joined yet; ``joined`` says how far they can be.
     None where places are not told from what is read there."""
     table: dict[Axis, Linear] = {}
@@ -184,10 +184,12 @@ def transpose_operand(
     forms, joined = in_memory(inside, shapes), len(places) - 1
     while joined and all(one_run(form, places[joined - 1 :]) for form in forms):
         joined -= 1
-    return Turned(inside, padding, tuple(tracks), tuple(spans), tuple(places), joined, tuple(free))
+    return TransposedOperand(
+        inside, padding, tuple(tracks), tuple(spans), tuple(places), joined, tuple(free)
+    )
 
 
-def join_places(turned: Turned, start: int) -> Turned:
+def join_axes(turned: TransposedOperand, start: int) -> TransposedOperand:
     """The places from a track on as one axis."""
     ends = turned.places[start:]
     last = Axis("g_q", prod(p.extent for p in ends))
@@ -224,15 +226,15 @@ class LanesPlan:
 
     def __init__(self, plan: SlidePlan, shapes: Shapes) -> None:
         self.plan, self.spec, self.shapes = plan, plan.spec, shapes
-        self._made: dict[int, tuple[Turned | None, Turned | None]] = {}
-        self._joined: dict[tuple[int, int, int], tuple[Turned, Turned]] = {}
+        self._made: dict[int, tuple[TransposedOperand | None, TransposedOperand | None]] = {}
+        self._joined: dict[tuple[int, int, int], tuple[TransposedOperand, TransposedOperand]] = {}
 
     def tracks(self, run: int) -> list[Track]:
         """The summed axes of a chunk."""
         inner = self.plan.inner
         return [track_of(a, self.plan.slide.walks, "tap") for a in inner[len(inner) - run :]]
 
-    def operands(self, run: int) -> tuple[Turned, Turned] | None:
+    def operands(self, run: int) -> tuple[TransposedOperand, TransposedOperand] | None:
         """Both operands, before places are joined."""
         if run not in self._made:
             slide, tracks = self.plan.slide, self.tracks(run)
@@ -259,7 +261,7 @@ class LanesPlan:
         key = form.run, form.joined, form.other
         if key not in self._joined:
             pairs = zip(found, key[1:], strict=True)
-            first, second = (join_places(part, start) for part, start in pairs)
+            first, second = (join_axes(part, start) for part, start in pairs)
             self._joined[key] = first, second
         slides, other = self._joined[key]
         line = self.line(form.run)
@@ -449,7 +451,7 @@ class _Printer(SlideText):
                 )
         self._store()
 
-    def _fill_transposed(self, name: str, table: str, part: Turned) -> None:
+    def _fill_transposed(self, name: str, table: str, part: TransposedOperand) -> None:
         """Turn what a chunk reads of an operand."""
         out, lanes, first = self.out, self.lanes, part.tracks[0]
         frees = part.free_pitches(self.form.chunk)
@@ -465,9 +467,9 @@ class _Printer(SlideText):
                 out.add(f"const lz_i64 g_low = g_u0 > {low} ? g_u0 : {low};")
                 out.add(f"const lz_i64 g_high = g_u1 < {high} ? g_u1 : {high};")
                 self._pad(name, part, terms)
-            self._places(name, table, part, terms, ends)
+            self._transpose_points(name, table, part, terms, ends)
 
-    def _pad(self, name: str, part: Turned, terms: Sequence[str]) -> None:
+    def _pad(self, name: str, part: TransposedOperand, terms: Sequence[str]) -> None:
         """Padding in whole places of the first track, where another chunk may have had none."""
         out, pitch, (low, high) = self.out, part.pitches[0] * self.lanes, part.spans[0]
         where = " + ".join([*terms, f"(g_u - g_u0) * {pitch}", "g_k"])
@@ -476,8 +478,13 @@ class _Printer(SlideText):
         with out.loop("g_u", "g_u0", "g_u1"), out.block(outside), out.loop("g_k", 0, pitch):
             out.add(f"{name}[{where}] = {self.value(part.padding)};")
 
-    def _places(
-        self, name: str, table: str, part: Turned, terms: Sequence[str], ends: tuple[str, str]
+    def _transpose_points(
+        self,
+        name: str,
+        table: str,
+        part: TransposedOperand,
+        terms: Sequence[str],
+        ends: tuple[str, str],
     ) -> None:
         """Turn places of the first track between ``ends``, without padding."""
         out, lanes = self.out, self.lanes
@@ -509,7 +516,7 @@ class _Printer(SlideText):
                     f"    {name}, {reach}, g_at, {table} + ({far}));",
                 )
 
-    def _copy(self, part: Turned) -> None:
+    def _copy(self, part: TransposedOperand) -> None:
         """Some places of all lanes, side by side; lanes past the last batch repeat it."""
         out, batch, last = self.out, self.spec.batch, part.places[-1].name
         with out.loop("g_j", 0, self.lanes):

@@ -236,7 +236,7 @@ class _Printer(SlideText):
         with out.block():
             out.add("const lz_i64 g_p0 = 0;")
             with self.over(axes):
-                out.add(f"g_steps[{self.flat(axes)}] = {self.places(self.copy)};")
+                out.add(f"g_steps[{self.flat(axes)}] = {self.offset_of(self.copy)};")
         with out.loop("g_i", 0, lay.tall):
             # Rows that fill the last tile up repeat the last one.
             last = lay.block - 1

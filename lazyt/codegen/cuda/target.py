@@ -171,7 +171,7 @@ class CudaKernel:
 def print_kernel_cuda(kernel: Kernel, most_blocks: int = MOST_BLOCKS) -> CudaKernel:
     """A kernel as CUDA C; phases without grid points are left out.
 
-    Raises InternalError for a phase that no form fits, and for segments: ``take_apart`` first.
+    Raises InternalError for a phase that no form fits, and for segments: ``split_segments`` first.
     """
     kernel = with_safe_names(kernel)
     if kernel.segments:

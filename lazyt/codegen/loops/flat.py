@@ -186,7 +186,7 @@ def unite(flats: Sequence[Flat]) -> Kernel:
     return replace(made, segments=tuple(f.extent for f in flats))
 
 
-def take_apart(kernel: Kernel) -> list[Kernel]:
+def split_segments(kernel: Kernel) -> list[Kernel]:
     """A kernel with segments as plain ones, one for each extent: for targets without such launches.
     Any other kernel as it is."""
     if not kernel.segments:

@@ -83,7 +83,7 @@ def walk_as_one(first: Axis, second: Axis, accesses: Sequence[Linear]) -> bool:
     return True
 
 
-def apart(first: Axis, second: Axis, joined: Axis) -> dict[Axis, Linear]:
+def split_joined(first: Axis, second: Axis, joined: Axis) -> dict[Axis, Linear]:
     """Two axes as parts of the one that they are joined to."""
     whole = variable(joined)
     return {first: whole // second.extent, second: whole % second.extent}

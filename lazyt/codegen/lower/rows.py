@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lazyt.codegen.lower.axes import apart, split_last, walk_as_one
+from lazyt.codegen.lower.axes import split_joined, split_last, walk_as_one
 from lazyt.codegen.lower.emitter import Buffers, Emitter, indices_of, room_of
 from lazyt.ir.decisions import decide, serves_all
 from lazyt.ir.dtypes import int64
@@ -216,7 +216,7 @@ class _PartLowering:
                 axes[number : number + 2] = [joined]
                 if inner is not None and inner > number:
                     inner -= 1
-                table = apart(first, second, joined)
+                table = split_joined(first, second, joined)
                 accesses = [replace_axes(a, table) for a in accesses]
             number -= 1
         if len(axes) == len(part.axes):

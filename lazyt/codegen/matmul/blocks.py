@@ -157,7 +157,7 @@ def _form_of_vectors(spec: ContractSpec, parallel: bool) -> PackedForm:
         row_block = _shared_out(spec, row_block, rows, unit, ceil_div(spec.n, col_block))
     strip = min(col_block, 4 * width)
     near = _is_near(spec)
-    apart = near and reads_apart(spec, width)
+    apart = near and reads_unpacked(spec, width)
     straight = reads_straight(spec) or (near and is_straight(spec, rows))
     packed = k_span * col_span * spec.item
     few = parallel and not (private or spec.any_size) and 1 < spec.threads <= _FEW_THREADS
@@ -228,7 +228,7 @@ def _far_form(spec: ContractSpec, form: PackedForm, wide: bool) -> PackedForm:
         return _straight_far(spec, form)
     if _reads_both(spec, form.vectors * spec.lanes):
         return _both_far(spec, form)
-    return _columns_apart(spec, form) if wide else form
+    return _columns_by_thread(spec, form) if wide else form
 
 
 def _steps_of(spec: ContractSpec, most: int) -> int:
@@ -291,14 +291,14 @@ def _far_steps(spec: ContractSpec) -> int:
 
 def _reads_both(spec: ContractSpec, width: int) -> bool:
     """Whether B is read where it lies: where both operands are near, or few rows read it."""
-    if not reads_apart(spec, width):
+    if not reads_unpacked(spec, width):
         return False
     steps = _far_steps(spec)
     few = _FEW_ROWS if steps == _FAR_STEPS else _FAR_BLOCK  # short pieces fetch their sums often
     return _is_near(spec) or (spec.k >= _LEAST_STEPS and spec.m <= few and steps > 0)
 
 
-def _columns_apart(spec: ContractSpec, form: PackedForm) -> PackedForm:
+def _columns_by_thread(spec: ContractSpec, form: PackedForm) -> PackedForm:
     """The form in which threads get columns of their own rather than rows: B is packed only once,
     and by the thread that multiplies it, while A, which has fewer elements, is packed by each."""
     rows, width, l2 = form.rows, form.vectors * spec.lanes, spec.cache[1]
@@ -361,7 +361,7 @@ def shares_few_sets(distance: int, rows: int) -> bool:
     return rest > 0 or ceil_div(rows, _SETS // math.gcd(lines, _SETS)) <= _WAYS
 
 
-def reads_apart(spec: ContractSpec, width: int) -> bool:
+def reads_unpacked(spec: ContractSpec, width: int) -> bool:
     """Whether register tiles of B's columns may be read where they lie."""
     b = spec.b_plain
     if b is None or b.side != 1 or spec.group is not None or spec.any_size:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from lazyt.codegen.conv.blocks import SlideForm, SlidePlan, tiles_for
 from lazyt.codegen.conv.windows import splits
-from lazyt.codegen.matmul.blocks import is_straight, reads_apart
+from lazyt.codegen.matmul.blocks import is_straight, reads_unpacked
 from lazyt.codegen.matmul.contraction import (
     DOT_MOST_COLUMNS,
     PARALLEL_FLOPS,
@@ -68,7 +68,7 @@ def _packed_fits(spec: ContractSpec, form: PackedForm) -> bool:
         return False
     if form.copies and (not form.parallel or form.private):
         return False
-    if form.apart and (form.ahead or form.copies or not reads_apart(spec, width)):
+    if form.apart and (form.ahead or form.copies or not reads_unpacked(spec, width)):
         return False
     if form.straight and (form.ahead or not is_straight(spec, form.rows)):
         return False

@@ -18,16 +18,16 @@ from functools import partial
 from types import MappingProxyType
 
 from lazyt.codegen.lower.groups import Lowered, lower_group
-from lazyt.codegen.plan.batches import Batch, make_batches, take_apart
+from lazyt.codegen.plan.batches import Batch, make_batches, split_groups
 from lazyt.codegen.plan.duplicates import UNSHARED, Alike, Printer, print_alike, share_texts
 from lazyt.codegen.plan.in_place import take_over
 from lazyt.codegen.plan.memory import (
     Donations,
     Lives,
     Place,
-    all_places,
+    all_placements,
     allocate,
-    find_places,
+    assign_placements,
     number_outputs,
 )
 from lazyt.codegen.plan.printed import Announce, PrintedKernel
@@ -77,7 +77,7 @@ def assemble(
     if launching.joins:
         batches = make_batches(groups, alike, {*roots, *inputs})
     else:
-        batches = [Batch((g,)) for g in take_apart(groups)]
+        batches = [Batch((g,)) for g in split_groups(groups)]
     lowered, stores = _lower_all(batches, roots, inputs, donated, alike, change)
     if check is not None:
         _check_all(batches, lowered, unroll, check)
@@ -223,9 +223,9 @@ def _lower_all(
     donations = Donations.of(roots, inputs, donated)
     steps = [batch.groups for batch in batches]
     lives = Lives(steps)
-    stores, shared = find_places(steps, lives, _outputs(roots), donations)
+    stores, shared = assign_placements(steps, lives, _outputs(roots), donations)
     lowered = [_lowered(batch, alike, shared) for batch in batches]
-    lent = {p.input: p for p in all_places(stores) if p.lent}
+    lent = {p.input: p for p in all_placements(stores) if p.lent}
     held = {n: place.node for n, place in lent.items() if place.node is not None}
     lowered = _write_over(steps, lives, lowered, stores, donations, held)
     for place in lent.values():
@@ -233,7 +233,7 @@ def _lower_all(
             place.input, place.lent = -1, False
             head = next(n for n, p in stores[place.first].items() if p is place)
             lowered[place.first] = _lowered(batches[place.first], alike, shared - {head})
-    taken = {place.input for place in all_places(stores)}
+    taken = {place.input for place in all_placements(stores)}
     free = {n: leaf for leaf, n in donations.numbers.items() if n not in taken}
     lowered = _write_over(steps, lives, lowered, stores, donations, free)
     number_outputs(stores)
@@ -258,7 +258,7 @@ def _write_over(
     first = {root: place.first for root, place in places.items() if place.input < 0}
     old = {root: node for root, (_, node) in wanted.items() if root in first}
     changed, found = take_over(steps, lives, lowered, old, first)
-    lent = {p.input: p for p in all_places(stores) if p.lent}
+    lent = {p.input: p for p in all_placements(stores) if p.lent}
     for root in found:
         place, number = places[root], wanted[root][0]
         place.output, place.input = -1, number
@@ -292,7 +292,7 @@ def _donated(
     stores: Sequence[dict[Node, Place]], results: Sequence[int]
 ) -> tuple[tuple[int, int], ...]:
     """The inputs whose memory is written to, each with the root that is there in the end."""
-    numbers = sorted({place.input for place in all_places(stores)} - {-1})
+    numbers = sorted({place.input for place in all_placements(stores)} - {-1})
     return tuple([(n, results.index(-1 - n) if -1 - n in results else -1) for n in numbers])
 
 

@@ -332,7 +332,7 @@ def make_batches(groups: Sequence[Group], alike: Alike, kept: set[Node]) -> list
     kinds = [group.kind for group in groups]
     if kinds.count("map") < 2 and kinds.count("row") < 2:
         return [Batch((group,)) for group in groups]
-    pieces = _looked_at(_taken_apart([_piece(g) for g in groups]), alike)
+    pieces = _looked_at(_with_split_groups([_piece(g) for g in groups]), alike)
     # What an update overwrites in place has to be read before: it must not wait.
     bases = {p.group.head.inputs[0] for p in pieces if p.group.head and p.group.head.inputs}
     programs = [
@@ -343,7 +343,7 @@ def make_batches(groups: Sequence[Group], alike: Alike, kept: set[Node]) -> list
     return [_batch([pieces[number] for number in launch]) for launch in launches]
 
 
-def take_apart(groups: Sequence[Group]) -> list[Group]:
+def split_groups(groups: Sequence[Group]) -> list[Group]:
     """The groups, those that compute values which have nothing but numbers in common as several.
 
     On a GPU a kernel that does different things one after the other leaves most of it idle.
@@ -363,7 +363,7 @@ def _piece(group: Group) -> _Piece:
     return _Piece(group, None if group.again else sketch(group))
 
 
-def _taken_apart(pieces: Sequence[_Piece]) -> list[_Piece]:
+def _with_split_groups(pieces: Sequence[_Piece]) -> list[_Piece]:
     """The pieces, with groups taken apart where all that they consist of occurs elsewhere."""
     # What larger groups read as one number is one in groups of single elements, too.
     larger = [p.sketch for p in pieces if p.sketch is not None and p.sketch.extent > 1]

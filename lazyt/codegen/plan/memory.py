@@ -103,7 +103,7 @@ class Lives:
         return self.last.get((node, stored)) == (step, 1)
 
 
-def find_places(
+def assign_placements(
     steps: Sequence[Sequence[Group]],
     lives: Lives,
     outputs: Mapping[Node, int],
@@ -142,14 +142,14 @@ def find_places(
     return stores, shared
 
 
-def all_places(stores: Sequence[dict[Node, Place]]) -> Collection[Place]:
+def all_placements(stores: Sequence[dict[Node, Place]]) -> Collection[Place]:
     """Every place once."""
     return {id(p): p for made in stores for p in made.values()}.values()
 
 
 def number_outputs(stores: Sequence[dict[Node, Place]]) -> None:
     """Numbers the outputs that are left without gaps."""
-    every = all_places(stores)
+    every = all_placements(stores)
     used = sorted({p.output for p in every if p.output >= 0})
     for place in every:
         if place.output >= 0:

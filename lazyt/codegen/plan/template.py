@@ -67,7 +67,7 @@ class Sample(NamedTuple):
         return (self.calls, self.rest)
 
 
-def take_apart(program: Program) -> Sample:
+def sample_of(program: Program) -> Sample:
     """The form and the numbers of a program."""
     sources = {k.name: k for k in program.kernels}
     calls: list[_Call] = []

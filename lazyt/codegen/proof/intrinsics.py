@@ -56,12 +56,12 @@ def tile_accesses(name: str, arguments: Sequence[Any]) -> list[Access] | None:
                 "lines": _straight,
             }[kind]  # fmt: skip
             if tile[4]:
-                made = {"gemm": _gemm_apart, "lines": _straight_apart}[kind]
+                made = {"gemm": _gemm_strided, "lines": _straight_strided}[kind]
             return made(pointers, forms, rows, columns)
         if mat is not None:
             return _squares(pointers, forms, int(mat[1]), int(mat[2]))
         if lay is not None:
-            return (_lay_apart if lay[2] else _lay)(pointers, forms, int(lay[1]))
+            return (_lay_scattered if lay[2] else _lay)(pointers, forms, int(lay[1]))
         if dots is not None:
             return _dots(pointers, forms, int(dots[1]), int(dots[2]))
         if lines is not None and lines[1] == "rows":
@@ -121,23 +121,25 @@ def _squares(places: list[Pointer], forms: list[Form], rows: int, columns: int) 
     return read
 
 
-def _gemm_apart(places: list[Pointer], forms: list[Form], rows: int, columns: int) -> list[Access]:
+def _gemm_strided(
+    places: list[Pointer], forms: list[Form], rows: int, columns: int
+) -> list[Access]:
     """``(kc, a, b, pitch_b, c, ldc, first)``: a panel, rows of b where they lie, a tile."""
     a, b, c, *_ = places
-    read = [*_rows_of(a, forms[0], rows), *_apart(b, forms[0], forms[1], columns)]
+    read = [*_rows_of(a, forms[0], rows), *_strided_rows(b, forms[0], forms[1], columns)]
     return [*read, _tile_of(c, forms[2], rows, columns)]
 
 
-def _straight_apart(
+def _straight_strided(
     places: list[Pointer], forms: list[Form], rows: int, columns: int
 ) -> list[Access]:
     """``(kc, a, pitch, count, b, pitch_b, c, ldc, first)``: lines, rows of b, a tile."""
     a, b, c = places
-    read = [*_lines_of(a, forms), *_apart(b, forms[0], forms[3], columns)]
+    read = [*_lines_of(a, forms), *_strided_rows(b, forms[0], forms[3], columns)]
     return [*read, _tile_of(c, forms[4], rows, columns)]
 
 
-def _apart(place: Pointer, steps: Form, pitch: Form, width: int) -> list[Access]:
+def _strided_rows(place: Pointer, steps: Form, pitch: Form, width: int) -> list[Access]:
     """``steps`` rows of ``width`` elements."""
     last = place.offset + steps.shifted(-1).times(_fixed(pitch) * place.item)
     return [_whole(place, 1), Access(place.memory, last, width * place.item)]
@@ -229,7 +231,7 @@ def _lay(places: list[Pointer], forms: list[Form], width: int) -> list[Access]:
     return [*_lines_of(source, forms), *_rows_of(target, forms[0], width)]
 
 
-def _lay_apart(places: list[Pointer], forms: list[Form], width: int) -> list[Access]:
+def _lay_scattered(places: list[Pointer], forms: list[Form], width: int) -> list[Access]:
     """``(kc, from, reach, at, count, to)``: rows of ``kc`` elements, none further than reach."""
     source, distances, target = places
     kc, reach, count = forms

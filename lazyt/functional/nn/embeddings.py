@@ -35,7 +35,7 @@ class WeightedModeError(LazytError, NotImplementedError):
 _SPARSE = "sparse=True is not supported: lazyt has dense gradients only"
 
 
-def _places(input: Tensor, rows: int, message: str) -> Node:
+def _row_indices(input: Tensor, rows: int, message: str) -> Node:
     """The numbers as int64; raises for other types and for numbers that are no row."""
     if input.dtype not in (int64, int32):
         raise DTypeError(
@@ -98,7 +98,7 @@ def renormalize_rows(weight: Tensor, indices: Tensor, max_norm: float, norm_type
 
     Raises BoundsError for a number out of range.
     """
-    places = _places(indices, weight.shape[0], "index out of range in self")
+    places = _row_indices(indices, weight.shape[0], "index out of range in self")
     _renormalize(weight, places, max_norm, norm_type)
     return weight
 
@@ -125,7 +125,7 @@ def embedding(
         raise ShapeError("'weight' must be 2-D")
     rows = weight.shape[0]
     padding = _padding_row(padding_idx, rows)
-    places = _places(input, rows, "index out of range in self")
+    places = _row_indices(input, rows, "index out of range in self")
     if max_norm is not None:
         _renormalize(weight, places, max_norm, norm_type)
     node = ops.gather(weight.node, places, 0)
@@ -243,7 +243,7 @@ def embedding_bag(
     _check_mode(mode, scale_grad_by_freq, sparse, False)
     rows = weight.shape[0]
     text = "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {}"
-    places = _places(input, rows, text)
+    places = _row_indices(input, rows, text)
     if max_norm is not None:
         _renormalize(weight, places, max_norm, norm_type)
     _check_mode(mode, scale_grad_by_freq, sparse, per_sample_weights is not None)

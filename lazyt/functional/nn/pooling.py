@@ -103,10 +103,10 @@ def plan_windows(
         row = (1, *kernel), (1, *steps), (1, *gaps)
         _check_positive(2, *row)
         wide = (*shape[:-1], 1, *shape[-1:])
-        _check_places(wide, row[0], (0, *edge), (1, *sizes), 2, function)
+        _check_output_size(wide, row[0], (0, *edge), (1, *sizes), 2, function)
         return Windows(kernel, steps, edge, gaps, sizes)
     _check_positive(rank, kernel, steps, gaps)
-    _check_places(shape, kernel, edge, sizes, rank, function)
+    _check_output_size(shape, kernel, edge, sizes, rank, function)
     return Windows(kernel, steps, edge, gaps, sizes)
 
 
@@ -176,7 +176,7 @@ def _check_positive(rank: int, kernel: Sizes, stride: Sizes, dilation: Sizes) ->
             raise LazytError(f"{title} should be greater than zero, but got {text}")
 
 
-def _check_places(
+def _check_output_size(
     shape: Sizes, kernel: Sizes, edge: Sizes, sizes: Sizes, rank: int, function: str
 ) -> None:
     inner = shape[len(shape) - rank - 1 :]
@@ -261,7 +261,7 @@ def _place(
     return call("minimum", call("maximum", place, const(0, int64)), end)
 
 
-def _window_places(best: Node, spatial: Sizes, plan: Windows) -> Node:
+def _window_indices(best: Node, spatial: Sizes, plan: Windows) -> Node:
     """Row-major positions in the last dimensions of the winners ``best`` of all windows."""
     rank = len(spatial)
     total = ops.constant(0, int64)
@@ -304,7 +304,7 @@ def _max_pool(
     values = give(result, f"MaxPool{rank}DWithIndices", (input,))
     if not return_indices:
         return values
-    places = give(_window_places(best, node.shape[-rank:], plan), "indices", ())
+    places = give(_window_indices(best, node.shape[-rank:], plan), "indices", ())
     return values, lay_out(places, values.strides)
 
 
@@ -611,7 +611,7 @@ def _maximum(rank: int, input: Tensor, output_size: Any) -> tuple[Tensor, Tensor
     node = ops.permute(node, order)
     node = ops.reshape(node, (*node.shape[: lead + rank], math.prod(longest)))
     result, best = largest(node)
-    places = _bin_places(best, starts, longest, spatial)
+    places = _bin_indices(best, starts, longest, spatial)
     title = f"AdaptiveMaxPool{rank}D"
     values = give(result, title, (input,))
     return values, lay_out(give(places, "indices", ()), values.strides)
@@ -621,7 +621,7 @@ def _offset(best: Expr, tail: Expr, size: Expr, start: Expr) -> Expr:
     return call("add", start, call("mod", call("floordiv", best, tail), size))
 
 
-def _bin_places(best: Node, starts: list[Node], longest: Sizes, spatial: Sizes) -> Node:
+def _bin_indices(best: Node, starts: list[Node], longest: Sizes, spatial: Sizes) -> Node:
     """Row-major positions in the last dimensions of the winners ``best`` of all bins."""
     rank = len(spatial)
     total, tail = ops.constant(0, int64), math.prod(longest)
@@ -758,7 +758,7 @@ def _fractional(
         # In two dimensions PyTorch takes the samples in the order (width, height).
         column = rank - 1 - axis if rank == 2 else axis
         sample = ops.slice_(samples.node, (0, 0, column), (batch, channels, 1), (1, 1, 1))
-        places.append(_interval_places(sample, k, count, extent))
+        places.append(_interval_indices(sample, k, count, extent))
     for axis, found in enumerate(places):
         at = ops.reshape(found, (*found.shape[:2], found.shape[2] * found.shape[3]))
         node = ops.gather(node, at, axis + 2, 2)
@@ -784,7 +784,7 @@ def _check_fractions(name: str, spatial: Sizes, kernel: Sizes, sizes: Sizes) -> 
             raise ShapeError(f"{name}(): pool {side} {k} too large relative to input {side} {n}")
 
 
-def _interval_places(sample: Node, kernel: int, count: int, extent: int) -> Node:
+def _interval_indices(sample: Node, kernel: int, count: int, extent: int) -> Node:
     """[N, C, count, kernel]: the positions that every window of one dimension covers."""
     wide = sample.dtype.compute
     alpha = (extent - kernel) / (count - 1) if count > 1 else 0.0

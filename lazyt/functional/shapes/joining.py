@@ -218,7 +218,7 @@ def pad_rows(rows: list[Tensor], length: int, value: float, at_front: bool, dim:
     return give(ops.gather(joined.node, at.node, 0), "CopySlices", rows)
 
 
-def apart(tensors: Sequence[Tensor]) -> list[Tensor]:
+def with_distinct_nodes(tensors: Sequence[Tensor]) -> list[Tensor]:
     """The same values, no computed one of which is that of another tensor: which of them are would
     be part of the graph of what they are joined to, and differ from call to call."""
     found, seen = list(tensors), set()

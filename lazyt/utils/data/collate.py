@@ -10,7 +10,7 @@ import numpy as np
 
 from lazyt.errors import LazytError
 from lazyt.functional import namespace as lazyt
-from lazyt.functional.shapes.joining import apart
+from lazyt.functional.shapes.joining import with_distinct_nodes
 from lazyt.handle.tensor import Tensor
 
 
@@ -78,7 +78,7 @@ Rules = dict[Any, Callable[..., Any]]
 
 def collate_tensor_fn(batch: Sequence[Any], *, collate_fn_map: Rules | None = None) -> Any:
     """Tensors stacked."""
-    return lazyt.stack(apart(batch))
+    return lazyt.stack(with_distinct_nodes(batch))
 
 
 def collate_numpy_array_fn(batch: Sequence[Any], *, collate_fn_map: Rules | None = None) -> Any:
