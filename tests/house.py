@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 import importlib
 import os
 import re
@@ -62,26 +63,51 @@ def sources() -> dict[str, Path]:
 
 @functools.cache
 def parsed(path: Path) -> ast.Module:
-    """The tree of a file, parsed once."""
-    return ast.parse(path.read_text(encoding="utf-8"))
+    """The tree of one of the package's files, parsed once."""
+    return tree_of(path.read_text(encoding="utf-8"))
 
 
-def running_statements(tree: ast.AST) -> Iterator[ast.AST]:
-    """All nodes of a tree but those that only type checkers read."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            for other in node.orelse:
-                yield other
-                yield from running_statements(other)
-            continue
-        yield node
-        yield from running_statements(node)
+def tree_of(text: str) -> ast.Module:
+    """The tree of a text. Millions of new nodes, none of them in a circle, would have the collector
+    look at all others again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        return ast.parse(text)
+    finally:
+        if was_on:
+            gc.enable()
+
+
+#: Where statements stand in other statements.
+_INSIDE = ("body", "orelse", "finalbody", "handlers", "cases")
+
+
+def statements(tree: ast.AST, for_checkers: bool = True) -> Iterator[ast.AST]:
+    """All statements of a tree, exception handlers among them: a tenth of its nodes.
+
+    Args:
+        tree: a module, a class or a function.
+        for_checkers: also those that only type checkers read.
+    """
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        skipped = not for_checkers and (
+            isinstance(node, ast.If)
+            and isinstance(node.test, ast.Name)
+            and node.test.id == "TYPE_CHECKING"
+        )
+        for field in ("orelse",) if skipped else _INSIDE:
+            inner = getattr(node, field, ())
+            yield from inner
+            waiting += inner
 
 
 def imported_modules(module: str) -> set[str]:
     """The package's modules that a module imports, somewhere, when it runs."""
     known, found = sources(), set()
-    for node in running_statements(parsed(known[module])):
+    for node in statements(parsed(known[module]), for_checkers=False):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names if alias.name in known}
         elif isinstance(node, ast.ImportFrom) and node.module in known:
@@ -142,7 +168,7 @@ def completed_classes() -> list[str]:
     defined: dict[str, set[Path]] = defaultdict(set)
     subclasses: dict[str, list[tuple[str, Path]]] = defaultdict(list)
     for path in sources().values():
-        for node in ast.walk(parsed(path)):
+        for node in statements(parsed(path)):
             if isinstance(node, ast.ClassDef):
                 defined[node.name].add(path)
                 for base in node.bases:
@@ -176,7 +202,7 @@ def names() -> list[tuple[str, frozenset[str]]]:
     for path in sources().values():
         where = _place(path)
         found.append((where, frozenset(re.findall("[a-z]+", where.removesuffix(".py")))))
-        for node in ast.walk(parsed(path)):
+        for node in statements(parsed(path)):
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                 words = re.findall("[A-Z]?[a-z]+", node.name)
                 found.append((f"{where}: {node.name}", frozenset(word.lower() for word in words)))
@@ -252,7 +278,7 @@ def mutable_state() -> frozenset[str]:
     classes = {
         node.name: node
         for path in sources().values()
-        for node in ast.walk(parsed(path))
+        for node in statements(parsed(path))
         if isinstance(node, ast.ClassDef)
     }
     found: set[str] = set()
@@ -280,12 +306,12 @@ def _written_names(
     that is a call of a method."""
     tree = parsed(sources()[module])
     names = {name: (module, name) for name in values[module]}
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.ImportFrom) and node.module in values:
             for alias in node.names:
                 if alias.name in values[node.module]:
                     names[alias.asname or alias.name] = (node.module, alias.name)
-    for function in ast.walk(tree):
+    for function in statements(tree):
         if not isinstance(function, ast.FunctionDef):
             continue
         inside = list(ast.walk(function))

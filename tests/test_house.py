@@ -108,6 +108,13 @@ MAX_FILE, MAX_FUNCTION = 1000, 60
 LONG = {"lazyt/nn/module.py": 1400}  # one class, whole, as PyTorch's is
 
 
+@pytest.fixture(scope="module", autouse=True)
+def trees_are_forgotten() -> Iterator[None]:
+    """The collector would look at millions of nodes in the tests that follow, and at the end."""
+    yield
+    house.parsed.cache_clear()
+
+
 @dataclass(frozen=True)
 class Import:
     """One import of a module of lazyt, by the room it is in."""
@@ -144,14 +151,10 @@ def imported_names(node: ast.stmt) -> Iterator[str]:
 
 
 @functools.cache
-def parsed(path: Path) -> ast.Module:
-    """The tree of a file, parsed once for all tests."""
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
 def import_statements(path: Path) -> list[ast.Import | ast.ImportFrom]:
     """All imports of a file, those inside of functions too."""
-    return [n for n in ast.walk(parsed(path)) if isinstance(n, (ast.Import, ast.ImportFrom))]
+    found = house.statements(house.parsed(path))
+    return [node for node in found if isinstance(node, (ast.Import, ast.ImportFrom))]
 
 
 @functools.cache
@@ -225,7 +228,7 @@ def test_classes_are_whole_and_of_a_size_to_read() -> None:
     large = {
         f"{path.relative_to(PACKAGE)}: {node.name}"
         for path in SOURCES
-        for node in ast.walk(parsed(path))
+        for node in house.statements(house.parsed(path))
         if isinstance(node, ast.ClassDef)
         and sum(isinstance(part, ast.FunctionDef) for part in node.body) > MOST_METHODS
     }
@@ -278,17 +281,51 @@ def test_table_names_existing_rooms() -> None:
         assert (PACKAGE / room).is_dir() or (PACKAGE / f"{room}.py").exists(), room
 
 
-@pytest.mark.parametrize("path", TESTED_SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_file_is_small(path: Path) -> None:
+@dataclass(frozen=True)
+class Outline:
+    """What the rules ask of every file, tests and benchmarks among them."""
+
+    lines: int
+    functions: dict[str, int]  # names, and how many lines they have at the most
+    swallowing: list[int]  # lines that catch everything
+
+
+@functools.cache
+def outline(path: Path) -> Outline:
+    """Of one file; its tree is not kept."""
     text = path.read_text(encoding="utf-8")
-    most = LONG.get(path.relative_to(ROOT).as_posix(), MAX_FILE)
-    assert len(text.splitlines()) <= most, f"{path.name} has over {most} lines"
-    if path.parent == ROOT / "tests" / "reported" / "cases":
-        return  # a case is one function, as long as the report that it follows
-    for node in ast.walk(parsed(path)):
+    found = Outline(len(text.splitlines()), {}, [])
+    tree = house.parsed(path) if path.is_relative_to(PACKAGE) else house.tree_of(text)
+    for node in house.statements(tree):
         if isinstance(node, ast.FunctionDef):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
-            assert length <= MAX_FUNCTION, f"{path.name}: {node.name} has {length} lines"
+            found.functions[node.name] = max(length, found.functions.get(node.name, 0))
+        elif isinstance(node, ast.ExceptHandler) and is_swallowing(node):
+            found.swallowing.append(node.lineno)
+    return found
+
+
+def is_swallowing(node: ast.ExceptHandler) -> bool:
+    """Whether a handler catches all that there is, or every Exception and does nothing."""
+    broad = isinstance(node.type, ast.Name) and node.type.id in ("Exception", "BaseException")
+    silent = all(isinstance(s, (ast.Pass, ast.Continue)) for s in node.body)
+    return node.type is None or (broad and silent)
+
+
+def test_files_and_functions_are_small() -> None:
+    wrong = []
+    for path in TESTED_SOURCES:
+        where, found = path.relative_to(ROOT).as_posix(), outline(path)
+        if found.lines > (most := LONG.get(where, MAX_FILE)):
+            wrong.append(f"{where} has {found.lines} lines, over {most}")
+        if path.parent == ROOT / "tests" / "reported" / "cases":
+            continue  # a case is one function, as long as the report that it follows
+        wrong += [
+            f"{where}: {name} has {length} lines, over {MAX_FUNCTION}"
+            for name, length in found.functions.items()
+            if length > MAX_FUNCTION
+        ]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_no_room_is_called_utils() -> None:
@@ -336,23 +373,17 @@ def known_module(path: list[str]) -> bool:
 
 
 def test_no_exception_is_swallowed_whole() -> None:
-    wrong = []
-    for path in TESTED_SOURCES:
-        for node in ast.walk(parsed(path)):
-            if not isinstance(node, ast.ExceptHandler):
-                continue
-            broad = node.type is None or (
-                isinstance(node.type, ast.Name) and node.type.id in ("Exception", "BaseException")
-            )
-            silent = all(isinstance(s, (ast.Pass, ast.Continue)) for s in node.body)
-            if node.type is None or (broad and silent):
-                wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in TESTED_SOURCES
+        for line in outline(path).swallowing
+    ]
     assert not wrong, wrong
 
 
 def public_definitions(path: Path) -> Iterator[ast.FunctionDef | ast.ClassDef]:
     """Public functions and classes of a module, and the public methods of those classes."""
-    for node in parsed(path).body:
+    for node in house.parsed(path).body:
         if not isinstance(node, (ast.FunctionDef, ast.ClassDef)) or node.name.startswith("_"):
             continue
         yield node
@@ -386,7 +417,7 @@ def test_modules_have_docstrings() -> None:
     wrong = [
         str(path.relative_to(ROOT))
         for path in SOURCES
-        if path.stat().st_size and not ast.get_docstring(parsed(path))
+        if path.stat().st_size and not ast.get_docstring(house.parsed(path))
     ]
     assert not wrong, wrong
 
