@@ -41,7 +41,7 @@ class Autoencoder(nn.Module):
         return torch.sigmoid(self.decoder(codes)).reshape(-1, 1, 8, 8)
 
     def loss(self, images: Tensor) -> Tensor:
-        """The bound on the images' likelihood, with its sign turned: nats per image."""
+        """The bound on the images' likelihood, with its sign changed: nats per image."""
         mean, log_variance = self.encode(images)
         codes = mean + torch.randn_like(mean) * torch.exp(log_variance / 2)
         scores = self.decoder(codes)

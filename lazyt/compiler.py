@@ -115,7 +115,7 @@ def _passes() -> tuple[Pass, ...]:
     )
 
 
-#: What is imported when it is first asked for: `import lazyt` must stay cheap.
+#: What is imported on first use: `import lazyt` must stay cheap.
 _LATER = {
     "define_scalar": "lazyt.codegen.scalar_functions",
     "FusionPolicy": "lazyt.codegen.plan.policies",

@@ -56,7 +56,7 @@ class BoundsError(LazytError, IndexError):
 
 
 class GradientError(LazytError, RuntimeError):
-    """A gradient that does not exist or was asked for wrongly."""
+    """A gradient that does not exist, or a wrong request for one."""
 
 
 class LazinessError(LazytError, RuntimeError):

@@ -10,9 +10,11 @@ import ast
 import functools
 import gc
 import importlib
+import io
 import os
 import re
 import sys
+import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -131,6 +133,35 @@ def circles() -> list[list[str]]:
     """Modules that import each other, the largest circle first."""
     found = [sorted(c) for c in nx.strongly_connected_components(import_graph()) if len(c) > 1]
     return sorted(found, key=len, reverse=True)
+
+
+def prose(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a page, or of a module's docstrings and comments, without code: their numbers
+    and texts."""
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    if path.suffix == ".md":
+        fenced = False
+        for number, line in enumerate(lines, 1):
+            fenced ^= line.lstrip().startswith("```")
+            if not fenced:
+                yield number, _CODE.sub("", line)
+        return
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(
+            node
+        ):
+            body = node.body[0]
+            for number in range(body.lineno, (body.end_lineno or body.lineno) + 1):
+                yield number, _ARGUMENTS.sub("", _CODE.sub("", lines[number - 1]))
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], _CODE.sub("", token.string)
+
+
+#: Code in prose, and the names of arguments and attributes before what is said of them.
+_CODE = re.compile(r"``[^`]*``|`[^`]*`")
+_ARGUMENTS = re.compile(r"^\s*\w+(, \w+)*:")
 
 
 @functools.cache

@@ -78,6 +78,10 @@ PRIVATE = frozenset(
         "sightings", "standin", "steady", "turned", "waiting",
     }
 )  # fmt: skip
+#: The same of sentences, as far as the words are not English words for something else, too.
+PRIVATE_PROSE = re.compile(
+    r"\b(abreast|but for|found well|lifted|lifting|placing|sightings?|stand-?ins?|steady)\b", re.I
+)
 #: Rooms that know no function of the API: names there are those of ops and scalar functions. What
 #: ``bench`` measures and ``testing`` draws are programs.
 OF_OPS = CORE | {"transforms", "compiler"}
@@ -244,6 +248,27 @@ def test_names_use_the_words_of_the_field() -> None:
         for place, words in sorted(private.items())
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_prose_uses_the_words_of_the_field(tmp_path: Path) -> None:
+    """What docstrings, comments and pages say is said in words that a reader knows."""
+    documents = [path for path in DOCUMENTS if not path.is_relative_to(ROOT / "bench")]
+    wrong = [
+        f"{path.relative_to(ROOT)}:{number}: {found[0]} is a word of this project alone "
+        "(PRIVATE_PROSE in tests/test_house.py): say who does what to which thing"
+        for path in [*SOURCES, *documents]
+        for number, line in house.prose(path)
+        if (found := PRIVATE_PROSE.search(line)) is not None
+    ]
+    assert not wrong, "\n".join(wrong)
+    module, page = tmp_path / "module.py", tmp_path / "page.md"
+    module.write_text(
+        '"""Lifted.\n\n    lifted: numbers, ``lifted``.\n"""\nlifted = "lifted"  # steady\n',
+        encoding="utf-8",
+    )
+    page.write_text("a sighting\n```\nabreast\n```\n`standin`, placing\n", encoding="utf-8")
+    found = {p: [n for n, t in house.prose(p) if PRIVATE_PROSE.search(t)] for p in (module, page)}
+    assert found == {module: [1, 5], page: [1, 5]}
 
 
 def test_facts_about_functions_stand_with_the_functions() -> None:

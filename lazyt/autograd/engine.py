@@ -266,7 +266,7 @@ class Backward:
             return []
         if fn._extra is not None and 0 in slots:  # of a tensor that a transform follows
             slots[0] = run_hooks(fn, slots[0], self.create_graph)
-            if len(nodes) == 1:  # who asked for this gradient gets what the hooks made of it
+            if len(nodes) == 1:  # who requested this gradient gets what the hooks made of it
                 self.received[nodes[0]] = slots[0]
         with set_grad_enabled(self.create_graph):
             return fn.advance([slots.get(i) for i in range(max(slots) + 1)])

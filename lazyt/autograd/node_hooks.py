@@ -131,15 +131,15 @@ def gradient_tensor(grad: Node, source: Tensor | None = None) -> Tensor:
 
 
 class Derivative:
-    """How the gradient of one call's result gives those of its inputs, in terms of stand-ins.
+    """How the gradient of one call's result gives those of its inputs, in terms of placeholders.
 
     An input may lie below another one, or below one of the ``others`` that the call reads.
-    Stand-ins hide that: each gets what comes to it directly.
+    Placeholders hide that: each gets what comes to it directly.
 
     Attributes:
         parts: the gradients of the inputs; None where there is no input.
         cotangent: stands for the result's gradient.
-        places: the stand-in of each input.
+        places: the placeholder of each input.
     """
 
     def __init__(

@@ -7,8 +7,9 @@ operands that hooks unpack or that were written to without autograd knowing. Whe
 one of these, it comes here: each grad_fn gets the whole gradient of its outputs, calls what is
 registered there and hands its operands theirs, the latest function first.
 
-The derivative of a single function comes from the graph, too: its result's node over stand-ins for
-its operands' nodes. A way through the graph that leads past the operands is followed without hooks.
+The derivative of a single function comes from the graph, too: its result's node over placeholders
+for its operands' nodes. A way through the graph that leads past the operands is followed without
+hooks.
 """
 
 from __future__ import annotations
@@ -258,7 +259,7 @@ class Traversal:
         return max(own, 1 + max(received, default=0))
 
     def _arrive(self, fn: GradFn, index: int, gradient: Tensor | None) -> Tensor | None:
-        """The gradient of one output after its hooks; kept where somebody asked for it."""
+        """The gradient of one output after its hooks; stored where somebody requested it."""
         extra = fn._extra
         if extra is not None and not self.silent:
             hooks = extra.hooks if index == 0 else extra.others.get(index)

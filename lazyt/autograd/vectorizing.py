@@ -1,7 +1,7 @@
 """``vmap``: a function of one example, called for all of them at once.
 
-The function runs once, on symbols that stand for one example; the graph of its results is then
-turned into one over all examples (``lazyt.transforms.batch``).
+The function runs once, on symbols that stand for one example; the graph of its results then
+becomes one over all examples (``lazyt.transforms.batch``).
 """
 
 from __future__ import annotations

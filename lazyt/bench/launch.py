@@ -81,7 +81,7 @@ def main() -> None:
     while True:
         message, files, _, _ = socket.recv_fds(line, 1 << 16, 2)
         if not message:
-            for child in children:  # those whose end nobody asked for; they may stand still
+            for child in children:  # those whose end nobody awaited; they may stand still
                 os.kill(child, signal.SIGKILL)
             return
         request = json.loads(message)

@@ -25,7 +25,7 @@ from lazyt.bench.results import Limit, Result
 # The processes of a run: one for each framework and workload, from a parent that has imported it.
 #
 # Imports take longer than most workloads. So each framework gets a nursery, a process that imports
-# it once and forks a worker whenever one is asked for: a worker is as good as a new process, for
+# it once and forks a worker whenever one is needed: a worker is as good as a new process, for
 # nothing was computed before. Where forking is not safe, a worker is a nursery of its own.
 
 

@@ -132,7 +132,7 @@ _PRECISIONS = ("highest", "high", "medium")
 
 
 class _Switches:
-    """What was asked for.
+    """What was requested.
 
     Attributes:
         mode: 0 for any algorithms, 1 to be warned of, 2 to refuse, those that depend on chance.

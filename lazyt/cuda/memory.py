@@ -204,7 +204,7 @@ _allocated: dict[int, tuple[DevicePool, Any]] = {}
 
 
 def caching_allocator_delete(mem_ptr: int) -> None:
-    """Give memory of ``caching_allocator_alloc`` back: the stream that it was asked for may have
+    """Give memory of ``caching_allocator_alloc`` back: the stream that requested it may have
     work that uses it. Raises ArgumentError for other addresses."""
     if mem_ptr not in _allocated:
         raise ArgumentError(f"{mem_ptr!r} is no memory of caching_allocator_alloc")

@@ -27,7 +27,7 @@ def half_log_det(factor: Tensor) -> Tensor:
 
 
 def _factor_of_precision(precision: Tensor) -> Tensor:
-    """The Cholesky factor of the inverse: of the flipped matrix, turned back and inverted."""
+    """The Cholesky factor of the inverse: of the flipped matrix, flipped back and inverted."""
     flipped = linalg.cholesky(lazyt.flip(precision, (-2, -1)))
     upper = lazyt.flip(flipped, (-2, -1)).mT
     eye = lazyt.eye(precision.shape[-1], dtype=precision.dtype)

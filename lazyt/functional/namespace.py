@@ -113,7 +113,7 @@ if _TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> object:
-    # What few programs use is read when it is first asked for.
+    # What few programs use is read when it is first used.
     if name in _LATER:
         return _load(name, globals(), _explain_calls)
     raise _AbsentName.of("lazyt", name)

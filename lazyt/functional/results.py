@@ -193,7 +193,7 @@ def takes_outputs(function: Callable[..., R]) -> Callable[..., R]:
     """Decorator: ``out=`` takes a tuple with a tensor for each result, which is written there.
 
     Tensors of other sizes take the results'. Raises DTypeError for other numbers of tensors, and
-    GradientError where gradients are asked for, as PyTorch does.
+    GradientError where gradients are required, as PyTorch does.
     """
     name = function.__name__
 

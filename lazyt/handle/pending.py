@@ -1,4 +1,4 @@
-"""Pending work: when graphs are computed without being asked for, and the record of it."""
+"""Pending work: when graphs are computed before anybody looks at them, and the record of it."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ def _compute_known(node: Node) -> bool:
 
 
 def _compute_repeats(node: Node) -> bool:
-    """Compute a graph that repeats itself but for what follows its last whole part; whether it
+    """Compute a graph that repeats itself up to what follows its last whole part; whether it
     does."""
     with build.lock:
         found = find_parts(node, _repeats.periods)

@@ -428,7 +428,7 @@ leaves: weakref.WeakValueDictionary[int, AccumulateGrad] = weakref.WeakValueDict
 boundaries: weakref.WeakKeyDictionary[Node, tuple[GradFn, int]] = weakref.WeakKeyDictionary()
 
 
-#: Grad_fns, but for leaves, that may have hooks, retained gradients or packed operands.
+#: Grad_fns, except leaves, that may have hooks, retained gradients or packed operands.
 watched: weakref.WeakSet[GradFn] = weakref.WeakSet()
 
 

@@ -3,7 +3,7 @@
 Passes and printers weigh bytes: which launch comes first, whether a sum is large, whether a product
 asks for what it will read next. Each way is right at every size, one is faster. The kernels of a
 graph that comes with many sizes (``plan/dynamic_shapes.py``) need one text, so what was decided for
-the first of these sizes is decided for all of them. Only what is a matter of speed may be asked for
+the first of these sizes is decided for all of them. Only what is a matter of speed may be decided
 here.
 """
 
@@ -75,7 +75,7 @@ def decide(what: str, own: T) -> T:
     """``own``, the better way for the sizes at hand, or that of the size that decides for all.
 
     Args:
-        what: names the decision. For one graph the same have to be asked for, in the same order.
+        what: names the decision. For one graph the same have to be made, in the same order.
         own: what would be best; it must not refer to a graph.
     """
     decisions = _current.get()

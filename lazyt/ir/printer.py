@@ -331,7 +331,7 @@ def format_value(value: Any) -> str:
 
 
 class _GraphPrinter:
-    """Numbers for nodes and unique ids, given in the order in which they are first asked for."""
+    """Numbers for nodes and unique ids, given in the order of their first use."""
 
     def __init__(self) -> None:
         self.nodes: dict[Node, int] = {}

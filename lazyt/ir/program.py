@@ -104,7 +104,7 @@ class Program:
         slots: buffer slots that launches refer to.
         launches: calls in order.
         arena_bytes: size of the scratch arena.
-        results: where each value that was asked for is: output ``n``, or input ``-n - 1`` when
+        results: where each requested value is: output ``n``, or input ``-n - 1`` when
             nothing had to be computed. Equal values share an output.
         donated: the inputs whose memory launches write to, which their owner needs no more, each
             with the number of the root that is there in the end, -1 for none.

@@ -249,7 +249,7 @@ def verify_graph(roots: Sequence[Node]) -> None:
 
 
 def verify_roots(before: Sequence[Node], after: Sequence[Node]) -> None:
-    """Check that a step from graph to graph left the results what they are, but for their values.
+    """Check that a step from graph to graph left the types of the results as they were.
 
     There are as many roots, of the same types, in the same order, and they depend on no input that
     ``before`` has not. Raises VerifyError with the marked IR of ``after``.

@@ -249,7 +249,7 @@ class _ConvTransposeNd(_ConvNd):
         num_spatial_dims: int,
         dilation: Any = None,
     ) -> Any:
-        """What to add to the least size for the size that is asked for. Raises ConvolutionError."""
+        """What to add to the least size for ``output_size``. Raises ConvolutionError."""
         if output_size is None:
             return self.output_padding
         rank = num_spatial_dims

@@ -425,7 +425,7 @@ def sort(kind: str, node: Node, descending: bool = False) -> Node:
     its ``order``, the int64 position in ``node`` of each of them.
 
     Equal elements keep their order, 0 and -0 are equal, and NaN is larger than everything, as
-    torch.sort(stable=True). ``values`` is what ``order`` picks; asked for both, one kernel finds
-    them together, and asked for one it does not pay for the other. Raises ShapeError without axes.
+    torch.sort(stable=True). ``values`` is what ``order`` picks; of both, one kernel finds
+    them together, and for one alone it does not pay for the other. Raises ShapeError without axes.
     """
     return make(OPS["sort"], (node,), SortParams(kind, descending))

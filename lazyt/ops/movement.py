@@ -199,7 +199,7 @@ def _slice_evaluate(node: Node, array: Any) -> Any:
 
 
 def _slice_vjp(node: Node, cotangent: Node) -> list[Node | None]:
-    """Zeros between and around: a pad, after the axes that ran backwards are turned."""
+    """Zeros between and around: a pad, after the axes that ran backwards are flipped."""
     (source,) = node.inputs
     if node.size == 0:
         return [build.broadcast_to(build.constant(0, node.dtype), source.shape)]
@@ -624,7 +624,7 @@ def _fold_back(source: Shape, params: WindowParams, cotangent: Node, groups: lis
     """The overlap-add without any scatter: spread the long walk, slide the short one, sum it.
 
     ``out[p] = sum over k of g[(p - start - k * d) / s, k]`` becomes a sum over a window on the
-    cotangent spread by s and turned along k, so that it fuses like any reduction.
+    cotangent spread by s and flipped along k, so that it fuses like any reduction.
     """
     longs = [g.walks[0][0] for g in groups if g.walks]
     shorts = [g.walks[1][0] for g in groups if len(g.walks) == 2]

@@ -634,7 +634,7 @@ class Optimizer(Hooked):
         return grad
 
     def gradient(self, group: Group, parameter: Tensor, decayed: bool = True) -> Tensor:
-        """The gradient, turned for ``maximize`` and, if ``decayed``, with weight decay."""
+        """The gradient, negated for ``maximize`` and, if ``decayed``, with weight decay."""
         grad = self._grad(parameter)
         if group["maximize"]:
             grad = -grad

@@ -72,7 +72,7 @@ class _Fusion:
         self._mark_stored()
         return self._sorted()
 
-    # --------------------------------------------------------- placing one
+    # --------------------------------------------------------- choosing a group
 
     def _place(self, node: Node) -> None:
         self.probes.clear()
@@ -372,7 +372,7 @@ class _Fusion:
     # -------------------------------------------------------------- finish
 
     def _mark_stored(self) -> None:
-        """Members that are asked for, or read by another group, go to memory."""
+        """Members that are results, or read by another group, go to memory."""
         self.groups = [g for g in self.groups if g.number in self.alive]
         needed = set(self.targets.roots)
         for group in self.groups:

@@ -2,7 +2,7 @@
 
 A plan is a list of groups, launched in order. A value may be stored more than once, when it is
 computed again: every store starts a life of its own, and whoever reads the value reads the latest.
-Values that are asked for are not counted: they have memory of their own for the whole run.
+Results are not counted: they have memory of their own for the whole run.
 """
 
 from __future__ import annotations

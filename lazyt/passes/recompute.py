@@ -53,7 +53,7 @@ def recompute(
 
     Args:
         groups: the launches, in order.
-        roots: the values that are asked for.
+        roots: the results.
         budget: how much of the memory that computing again could save is used nevertheless: 1 for
             the plan as it is, 0 for the least that is found within twice the time.
         checkpoints: their values are computed again whatever the budget.

@@ -33,7 +33,7 @@ _SOURCE, _SINK = "needed", "paid"
 
 
 class Cutter:
-    """The choice at one moment, to be asked for at several prices.
+    """The choice at one moment, which may be made at several prices.
 
     Args:
         needed: values that later launches read.

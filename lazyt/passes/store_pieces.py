@@ -37,7 +37,7 @@ def _change(node: Node, inputs: tuple[Node, ...]) -> Node:
         return node
     axis, last = node.params.axis, len(node.shape) - 1
     if axis == last > 0 and all(piece.shape[axis] == 1 for piece in inputs):
-        # Columns of one number each are rows of what is turned once, when all are there.
+        # Columns of one number each are rows of what is transposed once, when all are there.
         rows = [ops.permute(piece, (last, *range(last))) for piece in inputs]
         return ops.permute(_written(rows, 0), (*range(1, last + 1), 0))
     return _written(inputs, axis)

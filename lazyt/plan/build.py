@@ -367,7 +367,7 @@ class Code(NamedTuple):
 
 @dataclass
 class Plan:
-    """A plan for one structure: constants at ``lifted`` positions are inputs.
+    """A plan for one structure: the constants at the positions ``lifted`` are inputs.
 
     ``heads`` are those of the nodes with constants, as it was made for them, ``code`` is what runs,
     and ``measured`` the bytes and seconds that its last run took. A plan for another device than
@@ -400,7 +400,7 @@ class Plan:
         )
 
     def run(self, inputs: list[Buffer]) -> list[Buffer]:
-        """The buffers of the results, for the buffers of leaves and lifted numbers."""
+        """The buffers of the results, for those of leaves and of the numbers that are inputs."""
         if self.launcher is not None:
             return self.launcher.run(inputs)
         if self.subject is not None:

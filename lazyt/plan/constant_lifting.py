@@ -110,7 +110,8 @@ def _write(
     starts: dict[int, Node],
     axes: list[int],
 ) -> Node:
-    """Writes the rows that the first lifted axis names, the other axes within those rows."""
+    """Writes the rows that the first of ``axes``, whose slices begin at inputs, names, and the
+    other axes within those rows."""
     if not axes:
         return ops.update(base, value, tuple(fixed), tuple(steps))
     axis, rest = axes[0], axes[1:]

@@ -3,7 +3,7 @@
 The first time a graph is met it is compiled for its sizes. When it comes back with a dimension of
 another size, each of its numbers is looked at: those that differ become arguments of the kernels
 (``codegen/plan/template.py``), and further sizes need no compiler. The graph is also tried at a few
-sizes that nobody asked for yet: numbers that are equal at two sizes by chance are arguments, too.
+sizes that no program had yet: numbers that are equal at two sizes by chance are arguments, too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lazyt.plan.build import Donated
 
 
-# Sizes at which a graph is tried although nobody asked for them: what its numbers become there.
+# Sizes at which a graph is tried although no program has them: what its numbers become there.
 #
 # The text of a graph is known at two sizes. Numbers in it are extents, products of extents
 # (strides, counts, factors of means) and constants. What a number is made of is guessed from the
@@ -243,7 +243,7 @@ class Sized(NamedTuple):
 
 
 class _Family:
-    """Graphs that are equal but for sizes, and numbers that come from them.
+    """Graphs that are equal except in sizes, and numbers that come from them.
 
     Attributes:
         first: the first that was met.
@@ -409,7 +409,7 @@ def _new_template(
     family: _Family, graph: Sized, sample: Sample, changes: set[tuple[int, int]]
 ) -> Template | None:
     """A text for ``sample`` and all that has its form: the family's first graph, programs that are
-    known, and sizes that nobody asked for."""
+    known, and sizes that no program has."""
     from lazyt.codegen.plan.template import Template
 
     if not family.samples:
@@ -444,7 +444,7 @@ def _parsed_sample(family: _Family, graph: Sized, text: str) -> Sample | None:
 
 
 def _other_sizes(old: Sized, new: Sized, changes: set[tuple[int, int]]) -> list[str]:
-    """The graph's text at sizes that nobody asked for."""
+    """The graph's text at sizes that no program has."""
     pieces, pairs = new.pieces, list(zip(old.numbers, new.numbers, strict=True))
     first, second = min(changes)
     texts: list[str] = []

@@ -184,7 +184,7 @@ _KEPT = 256  # graphs that are remembered
 
 @dataclass(frozen=True)
 class _Summary:
-    """A graph in short: what it calculates, from what, and how much of it is asked for."""
+    """A graph in short: what it calculates, from what, and how many results it has."""
 
     ops: tuple[str, ...]
     leaves: tuple[str, ...]
@@ -207,7 +207,7 @@ def explain_new(
 
     Args:
         order: its nodes, inputs first.
-        leaves, roots: those of them that are given, and those that are asked for.
+        leaves, roots: those of them that are given, and those that are requested.
         where: the user's line that made the first result.
     """
     given = set(leaves)

@@ -147,7 +147,7 @@ class Choice:
     in use outside of the graph.
 
     Attributes:
-        roots: numbers of the nodes to compute, the kept ones behind those that were asked for.
+        roots: numbers of the nodes to compute, the retained ones behind the requested ones.
         donated: places, among the leaves, of those whose memory may be taken over, each with the
             place, among the roots, of the one that may, -1 for any.
         pattern: numbers of the nodes that are in use outside, and of those among them that hang on
@@ -182,7 +182,7 @@ class Structure:
             one group of them after the other, each with those that it is made from before it.
         calls: whether there are library calls or copies between devices, or roots on several.
         place: where the roots are.
-        plain: the choice that computes nothing but what was asked for, and takes over nothing.
+        plain: the choice that computes only what was requested, and takes over nothing.
         spare: leaves that only one write, into them, reads: number, number of the write, and how
             many references there are to one that may be written over.
         used: the time on the ``clock`` when a graph had it last.

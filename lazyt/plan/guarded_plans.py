@@ -64,7 +64,7 @@ _CODES = {
     float32: "f", float64: "d", int64: "q", int32: "i", int16: "h", int8: "b", bool_: "?",
     uint8: "B", uint16: "H", uint32: "I", uint64: "Q",
 }  # fmt: skip
-#: Bytes from one lifted number to the next, as buffers are aligned.
+#: Bytes from one number that is an input to the next, as buffers are aligned.
 _STRIDE = 64
 
 #: What the code of guards says its file is: one of the package, so that it is no user's code.
@@ -196,7 +196,7 @@ class _Writer:
     """Writes the guards of one graph.
 
     In the text ``n3`` is the node of number 3, ``d3`` its buffer where it is a leaf, ``b0`` the
-    plan's first output and ``v`` the memory of the numbers that the plan takes: lifted ones, or
+    plan's first output and ``v`` the memory of the numbers that the plan takes: constants, or
     instructions with all of them.
     """
 

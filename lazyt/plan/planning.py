@@ -37,7 +37,7 @@ class Prepared:
 
     Attributes:
         plan: the plan.
-        fixed: the buffers of lifted numbers, which it takes behind those of the leaves.
+        fixed: the buffers of the numbers that are inputs, behind those of the leaves.
         leaves: the leaves, in the order in which ``run`` takes their buffers.
     """
 
@@ -326,7 +326,7 @@ def _compiled(
 
 @ages_left()
 def _detached(asked: Asked, lifted: tuple[int, ...]) -> tuple[list[Node], list[Node]]:
-    """The graph over fresh inputs: leaves first, then lifted constants."""
+    """The graph over fresh inputs: leaves first, then the constants that are inputs."""
     new: dict[Node, Node] = {}
     inputs: list[Node] = []
     for leaf in asked.leaves:

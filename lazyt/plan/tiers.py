@@ -202,7 +202,7 @@ def trial_of(structure: Structure, order: Sequence[Node], asked: Asked) -> Trial
     Args:
         structure: that of the graph.
         order: its nodes by number.
-        asked: what is asked for.
+        asked: the request.
 
     Raises NoCompilerError and CompileError.
     """
@@ -453,7 +453,7 @@ class _Queue:
         self.server = Server("lazyt.plan.server")
         self._thread: threading.Thread | None = None
         self._is_ending = False
-        self._is_warm: bool | None = None  # None until all kernels for any shape were asked for
+        self._is_warm: bool | None = None  # None until all kernels for any shape were requested
         self._is_filling = False  # whether some of them are being compiled
 
     def warm(self) -> None:

@@ -72,7 +72,7 @@ _TOLERANCES: dict[str, tuple[float, float]] = {
 
 
 class _Settings:
-    """What a comparison was asked for."""
+    """The request for a comparison."""
 
     def __init__(self, rtol: float | None, atol: float | None, equal_nan: bool, msg: Message,
                  checks: dict[str, bool]) -> None:  # fmt: skip

@@ -6,7 +6,7 @@ after each. Of a golden file of the tests, the graph before its line ``---- PASS
 as this machine has it, or the one that ``--machine`` names. A graph of a capture says what its plan
 depends on beside it (settings, tuning, inputs that may be written over), and its text is that of
 the plan that ran. Kernel text is verified, its indices are proved in bounds, and it is
-printed again in the form asked for.
+printed again in the requested form.
 """
 
 from __future__ import annotations

@@ -441,7 +441,7 @@ class Tests(_Part):
         self.text.is_quick &= len(self.attached) == len(self._numbered(True))
 
     def _write_reusable(self) -> None:
-        """Finds out which reusable tensors are free, but for those that are gradients now."""
+        """Finds out which reusable tensors are free, except those that are gradients now."""
         turns = False
         for fresh in self.makers:
             if fresh not in self.attached:

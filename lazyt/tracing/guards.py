@@ -555,7 +555,7 @@ def _tables(guards: Guards) -> Iterator[Any]:
 
 
 def tagged_dicts(guards: Guards, polled: set[int]) -> dict[int, dict[Any, Any]]:
-    """The dicts that hold what is guarded, by identity, but for those in ``polled``."""
+    """The dicts that hold what is guarded, by identity, except those in ``polled``."""
     found: dict[int, dict[Any, Any]] = {}
     for table in _tables(guards):
         below = dict_below(table)

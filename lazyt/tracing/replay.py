@@ -86,7 +86,7 @@ class IndexChecks:
         run: the watched run.
         origins: where its leaves come from.
 
-    Raises CannotReplay where an index is computed from numbers that Python gives anew, but for
+    Raises CannotReplay where an index is computed from numbers that Python gives anew, except
     random ones and arguments.
     """
 

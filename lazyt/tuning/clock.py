@@ -28,7 +28,7 @@ MARGIN = 0.03
 
 class Steps:
     """A program whose launches run one at a time, see ``codegen/plan/trials.py``; ``pointers`` are
-    the addresses behind its slots, but for the last."""
+    the addresses behind its slots, except the last."""
 
     def __init__(self, executable: Executable, pointers: Sequence[int]) -> None:
         self.executable = executable

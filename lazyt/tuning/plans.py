@@ -87,7 +87,7 @@ class Memory:
         return (self.inputs if kind == "input" else self.outputs)[index].ptr
 
     def results(self, program: Program) -> list[Buffer]:
-        """Where the values that were asked for are."""
+        """Where the requested values are."""
         return [self.outputs[n] if n >= 0 else self.inputs[-1 - n] for n in program.results]
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from bench.gpu.steps.report import DEVICE, EMULATED, SMALL, Report, median
 
 M = 1 << 20
-#: What ``torch.compile`` is asked for by default: it takes seconds for each.
+#: The mode of ``torch.compile`` that is measured by default: it takes seconds for each.
 COMPILED = (
     "elementwise8", "gelu_bf16", "softmax_4096", "layer_norm_1024", "layer_norm_16384",
     "softmax_131072", "cross_entropy", "linear_gelu_bf16", "layer_norm_1024_grad",

@@ -44,7 +44,7 @@ class SlideForm:
     straight: bool = False
 
     def is_like(self, other: SlideForm) -> bool:
-        """Whether both are written as one text, but for numbers."""
+        """Whether both are written as one text, apart from numbers."""
         return self == replace(other, chunk=self.chunk)
 
 
@@ -100,8 +100,8 @@ class SlidePlan:
 
     @property
     def along(self) -> Plain | None:
-        """``lies``, if rows lie along the summed axes, so that they can be turned, or read as they
-        are."""
+        """``lies``, if rows lie along the summed axes, so that they can be transposed, or read as
+        they are."""
         lies = self.lies
         return lies if lies is not None and lies.k == 1 and not self.spec.any_size else None
 
@@ -211,8 +211,8 @@ def evenness(tasks: int) -> float:
 
 
 def tile_cycles(k: int, rows: int, vectors: int, vector_bytes: int) -> float:
-    """Cycles of a register tile: multiplications (two at a time, but for the widest registers), or
-    loads (two at a time; more for those that cross a line, as fitted to tiles of both kinds of
+    """Cycles of a register tile: multiplications (two at a time, except with the widest registers),
+    or loads (two at a time; more for those that cross a line, as fitted to tiles of both kinds of
     registers) where those are more, or the latency of a sum; and what it takes to begin and end."""
     once = 1.0 if vector_bytes == 64 else 0.5
     across = 2.0 if vector_bytes == 64 else 1.0  # a vector at any address

@@ -2,9 +2,9 @@
 
 The gradient of a depthwise convolution's kernel has a batch of a few sums for each channel. There
 is nothing in a batch that would fill a vector: its results are taps, and its sums have an order.
-So a task takes as many batches as a vector has lanes. Both operands are turned on their way into
-cache, so that element k of all lanes is one vector; then every element of the sliding operand is
-read where it lies, for each tap, and the sums of all taps stay in registers.
+So a task takes as many batches as a vector has lanes. Both operands are transposed on their way
+into cache, so that element k of all lanes is one vector; then every element of the sliding operand
+is read where it lies, for each tap, and the sums of all taps stay in registers.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from lazyt.ir.index import (
 )
 from lazyt.ir.scalar import Const, Expr
 
-#: Elements of each lane that are turned at a time (with 16 lanes, half of a level 1 cache), and how
-#: far apart lanes are meanwhile: not at addresses that share sets of the cache.
+#: Elements of each lane that are transposed at a time (with 16 lanes, half of a level 1 cache), and
+#: how far apart lanes are meanwhile: not at addresses that share sets of the cache.
 BLOCK, LINE = 256, 272
-#: Cycles of an element that is turned, roughly.
+#: Cycles of an element that is transposed, roughly.
 TURNED = 0.6
 #: Sums of a batch.
 MOST = 1024
@@ -160,7 +160,7 @@ def reach_of(track: Track, points: int) -> int:
 def transpose_operand(
     value: Expr, tracks: Sequence[Track], free: Sequence[Axis], shapes: Shapes
 ) -> TransposedOperand | None:
-    """How an operand is turned, its places not joined yet; ``joined`` says how far they can be.
+    """How an operand is transposed, its places not joined yet; ``joined`` says how far they can be.
     None where places are not told from what is read there."""
     table: dict[Axis, Linear] = {}
     whole: list[Axis] = []
@@ -279,7 +279,7 @@ class LanesPlan:
         )
 
     def forms(self) -> Iterator[LanesForm]:
-        """What is tried, but for chunks."""
+        """What is tried, except chunks."""
         spec = self.spec
         for size in (spec.vector_bytes, spec.vector_bytes // 2):
             if size < 16 or size // spec.item < 2:
@@ -400,7 +400,7 @@ class _Printer(SlideText):
                     out.add(f"{name}[g_k] = {self.value(part.padding)};")
 
     def _tables(self) -> None:
-        """Where things lie that are summed, or turned: distances in elements."""
+        """Where things lie that are summed, or transposed: distances in elements."""
         lay, chunk = self.lay, self.form.chunk
         tracks, pitches = lay.slides.tracks, lay.slides.pitches
         spans = [chunk, *(t.axis.extent for t in tracks[1:])]

@@ -3,7 +3,7 @@
 Here the long axes are the summed ones, and results are few: taps, channels of the input, channels
 of the output. The sliding operand is copied as for a convolution (``codegen/conv/copies.py``);
 element k of the row of a tap is found by adding two numbers, one of k and one of the row. The other
-operand is turned, so that its axis of the result lies along vectors. A task owns a part of the
+operand is transposed, so that its axis of the result lies along vectors. A task owns a part of the
 results and goes through all k in order, chunk by chunk, with its sums in cache.
 """
 
@@ -141,7 +141,7 @@ def sums_cost(plan: SlidePlan, form: SumsForm) -> float:
 
 
 def choose_sums(plan: SlidePlan) -> SumsForm | None:
-    """The cheapest form, None where nothing can be turned or divided."""
+    """The cheapest form, None where nothing can be transposed or divided."""
     spec = plan.spec
     if spec.lanes < 2:
         return None

@@ -87,8 +87,8 @@ def timed(program: Program, words: Sequence[int]) -> list[int]:
 
 # The instructions of a graph with its numbers left open: constants, and where slices begin.
 #
-# Graphs of one structure differ in such numbers alone. Their instructions are the same but for some
-# words, which are computed from the numbers without encoding the graph again.
+# Graphs of one structure differ in such numbers alone. Their instructions differ in some
+# words only, which are computed from the numbers without encoding the graph again.
 
 
 class Hole(NamedTuple):

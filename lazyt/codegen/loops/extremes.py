@@ -1,7 +1,7 @@
 """Positions of extremes as two folds: the extreme, and the least position that has it.
 
 A fold of pairs is a branch for every element. Two folds are vectors, and what makes folds of values
-fast (several steps at once, turned tiles) serves them, too. The second reads what is in cache.
+fast (several steps at once, transposed tiles) serves them, too. The second reads what is in cache.
 """
 
 from __future__ import annotations

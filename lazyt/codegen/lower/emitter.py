@@ -183,8 +183,8 @@ class Emitter(Walker):
         return None
 
     def _is_straight(self) -> bool:
-        """Whether rows are long and what was read lies along them: else tiles of rows are turned,
-        which loops that read their own results cannot be."""
+        """Whether rows are long and what was read lies along them: else tiles of rows are
+        transposed, which loops that read their own results cannot be."""
         assert self.inner is not None
         shapes = {buffer.name: buffer.shape for buffer in self.buffers.known.values()}
         loads = [

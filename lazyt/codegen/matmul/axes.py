@@ -236,7 +236,7 @@ def one_run(form: Linear, axes: Sequence[Axis]) -> bool:
 # Where the operands and results of a contraction lie, and along which of its axes.
 
 
-#: Elements from one step to the next up to which a row is put together before it is turned.
+#: Elements from one step to the next up to which a row is put together before it is transposed.
 _NEAR = 8
 
 

@@ -102,7 +102,7 @@ def register_tile(spec: ContractSpec) -> tuple[int, int]:
 
 
 def padding(spec: ContractSpec) -> float:
-    """Multiplications with padding, per multiplication asked for."""
+    """Multiplications with padding, per multiplication that is needed."""
     rows, vectors = register_tile(spec)
     width = vectors * spec.lanes
     columns = round_up(spec.n, spec.lanes if _reads_both(spec, width) else width)
@@ -366,7 +366,7 @@ def reads_unpacked(spec: ContractSpec, width: int) -> bool:
     b = spec.b_plain
     if b is None or b.side != 1 or spec.group is not None or spec.any_size:
         return False
-    # Behind the end of a row there is the next one, but for the last.
+    # Behind the end of a row there is the next one, except behind the last.
     return spec.n % width == 0 or (spec.k > 1 and b.k >= spec.n and b.k >= width)
 
 

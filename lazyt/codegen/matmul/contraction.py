@@ -50,7 +50,7 @@ PACKED_LEAST_SIDE = 16
 IN_PLACE_MACS = 16**3
 TINY_MACS = 1024
 DOT_MOST_COLUMNS = 3
-# The same where rows are turned in registers, which costs as much as four columns' sums.
+# The same where rows are transposed in registers, which costs as much as four columns' sums.
 TURNED_MOST_COLUMNS = 8
 # How much longer a contraction takes that stores its results across the rows of a tile.
 STORE_ACROSS = 1.15
@@ -153,7 +153,7 @@ def _choose_packed(spec: ContractSpec, parallel: bool) -> tuple[Form, bool, str]
 
 def _choose_rows(spec: ContractSpec, parallel: bool) -> tuple[Form, bool, str]:
     """The row form, along an axis whose elements are adjacent where there is one; the packed form
-    where much would have to be turned for it, or be shorter than a vector."""
+    where much would have to be transposed for it, or be shorter than a vector."""
     along_n = spec.b_unit == "n" and spec.n > DOT_MOST_COLUMNS
     along_m = spec.a_unit == "m" and spec.m > DOT_MOST_COLUMNS
     short = not (along_n and spec.n >= spec.lanes) and not (along_m and spec.m >= spec.lanes)

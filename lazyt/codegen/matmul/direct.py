@@ -2,7 +2,7 @@
 
 Two forms. The row form keeps a tile of sums in the level 1 cache and streams rows of B once,
 several k at a time; B may first be copied into rows when its own are not adjacent. The dot form
-is for a few columns: lanes are rows that are turned in registers, or eight sums run side by
+is for a few columns: lanes are rows that are transposed in registers, or eight sums run side by
 side, because one alone would wait for the latency of each multiply-add.
 """
 
@@ -24,7 +24,7 @@ from lazyt.codegen.matmul.spec import ALIKE, ContractSpec, ceil_div, round_up
 DOT_WAYS = 8
 # Steps of k whose operands are computed before they are multiplied.
 _LINE = 128
-# Sums that 32 registers of 64 bytes hold beside what is being turned.
+# Sums that 32 registers of 64 bytes hold beside what is being transposed.
 _SUMS = 20
 
 

@@ -1,4 +1,4 @@
-"""Which other forms a contraction may have, and whether a form that is asked for fits.
+"""Which other forms a contraction may have, and whether a requested form fits.
 
 Forms come from files that people may have edited, or that were written for another machine, so
 each number is checked against what the printers rely on: a form that fits is right, if not fast.

@@ -213,7 +213,7 @@ def _square(out: CText, spec: ContractSpec, short: bool = False) -> None:
             with out.loop("g_k", "g_q0", "g_q1"):
                 out.assign(element, value)
         return
-    # Rows are neighbours: what they have of a group goes side by side, and is then turned.
+    # Rows are neighbours: what they have of a group goes side by side, and is then transposed.
     out.add(f"_Alignas(64) {spec.panel} g_beside[{SQUARE * SQUARE}];")
     if short:
         _clear(out, "g_beside")

@@ -88,7 +88,7 @@ def open_kernel(out: CText, spec: ContractSpec) -> Iterator[None]:
 
 
 def clamp_threads(out: CText, most: int) -> None:
-    """Declare ``g_threads``: as many as asked for, at least one, at most ``most``."""
+    """Declare ``g_threads``: as many as requested, at least one, at most ``most``."""
     out.add(f"const int g_threads = threads < 1 ? 1 : threads < {most} ? threads : {most};")
 
 
@@ -295,7 +295,7 @@ def lines_sections(
     """Sections of ``name(kc, a, pitch, count, b, c, ldc, first)``.
 
     ``a`` is ``count`` rows of ``kc`` elements, ``pitch`` apart; sums of rows from ``count`` on are
-    nobody's. The rest is as for ``tile_sections``. The rows of the next tile are asked for, unless
+    nobody's. The rest is as for ``tile_sections``. The rows of the next tile are prefetched, unless
     both operands are small enough to be read where they lie.
     """
     name, size = lines_name(acc, rows, vectors, vector_bytes, apart), ITEM_BYTES[acc]

@@ -79,7 +79,7 @@ def rows_tile(acc: str, rows: int, vectors: int, vector_bytes: int, pitch: int) 
 def rows_sections(
     acc: str, rows: int, vectors: int, vector_bytes: int, pitch: int
 ) -> tuple[tuple[str, str], ...]:
-    """Sections of ``name(kc, a, lda, b, c, ldc, first, end)``: as ``tile_sections``, but for ``a``,
+    """Sections of ``name(kc, a, lda, b, c, ldc, first, end)``: as ``tile_sections``, except ``a``,
     whose rows are ``lda`` apart, which is ``pitch``, and zero from step ``end`` on."""
     name = rows_tile(acc, rows, vectors, vector_bytes, pitch)
     columns = vectors * vector_bytes // ITEM_BYTES[acc]

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from lazyt.codegen.matmul.micro_kernels import CText, splat, vector_section
 from lazyt.codegen.matmul.spec import ITEM_BYTES, ContractSpec, Place, run_of
 
-# Bytes of a long row between what is turned and what is asked for; of shorter ones, it is the next
-# block of rows, or one further on, as the memory would not have the next one in time.
+# Bytes of a long row between what is transposed and what is prefetched; of shorter ones, it is the
+# next block of rows, or one further on, as the memory would not have the next one in time.
 _AHEAD = 512
 # Bytes of a row by which half of the rows are behind the others where all share sets of a cache.
 _BEHIND = 512
@@ -35,7 +35,7 @@ def turning(
 
     ``place(row, part)`` is what a row has of a part. Of two rows at a time, as far apart as 16
     bytes are long, parts are loaded into one vector, which saves a step of shuffles; then these are
-    turned inside of the 16 bytes that machines interleave fastest, and moved as wholes. With
+    transposed inside of the 16 bytes that machines interleave fastest, and moved as wholes. With
     ``whole``, ``place`` is all that a row has of the square: half the loads, for that step more.
     """
     inside = min(16 // item, lanes)
@@ -90,8 +90,8 @@ def lay_name(item: str, width: int, vector_bytes: int, apart: bool = False) -> s
 
 
 def _lay_lanes(item: str, width: int, vector_bytes: int) -> int:
-    """Elements that are turned at a time: not many more than the panel is wide, and no more than
-    a register holds, as compilers shuffle what is wider one by one."""
+    """Elements that are transposed at a time: not many more than the panel is wide, and no more
+    than a register holds, as compilers shuffle what is wider one by one."""
     return min(16, vector_bytes // ITEM_BYTES[item], max(2, 1 << (width - 1).bit_length()))
 
 
@@ -101,7 +101,7 @@ def lay_section(item: str, width: int, vector_bytes: int, apart: bool = False) -
     With ``apart``, it is ``name(kc, from, reach, at, count, to)``: ``at`` are the distances of the
     rows, none above ``reach``.
 
-    Squares are turned in registers, and the last one overlaps the one before it.
+    Squares are transposed in registers, and the last one overlaps the one before it.
     """
     name, lanes = lay_name(item, width, vector_bytes, apart), _lay_lanes(item, width, vector_bytes)
     kind, size = f"lz_{item}", ITEM_BYTES[item]
@@ -170,7 +170,7 @@ def _lay_square(
         out += [f"            {line}" for line in lines]
         for r, column in enumerate(turned):
             target = f"to + (i + {at * wide + r}) * {width} + {start}"
-            # What a store has too much is overwritten by the next step's, but for the last one's.
+            # What a store has too much is overwritten by the next step's, except the last one's.
             spills = width < lanes and at * wide + r < lanes - 1
             if used == lanes or spills:
                 out.append(f"            *({ref} *)({target}) = {column};")
@@ -191,7 +191,7 @@ class Dots(NamedTuple):
         vector_bytes: how long a vector is.
         apart: each group is some steps behind the one before it: rows that share sets of the
             first-level cache then do so at other times.
-        cached: the rows are in a cache already, so that nothing is asked for ahead of its use.
+        cached: the rows are in a cache already, so that nothing is prefetched.
     """
 
     acc: str
@@ -270,7 +270,7 @@ def dots_sections(dots: Dots) -> tuple[tuple[str, str], ...]:
 
 
 def _prefetch_next(dots: Dots) -> list[str]:
-    """How many elements further on the next ones are asked for."""
+    """How many elements further on the next ones are prefetched."""
     if dots.cached:
         return []
     rows, near = dots.groups * dots.lanes, _AHEAD // ITEM_BYTES[dots.acc]
@@ -337,10 +337,10 @@ def _dots_step(dots: Dots, k: str, values: Mapping[int, str]) -> list[str]:
     return out
 
 
-# How an operand becomes a panel [k][columns of a tile]: copied, or turned in registers.
+# How an operand becomes a panel [k][columns of a tile]: copied, or transposed in registers.
 
 
-# Elements of a row that are computed before they are turned into a panel.
+# Elements of a row that are computed before they are transposed into a panel.
 _LINE = 64
 # Elements side by side from which on they are copied as they lie, run by run.
 _RUN = 16

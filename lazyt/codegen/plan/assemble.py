@@ -134,7 +134,7 @@ def _entry(
 
 
 def _change_all(lowered: list[Lowered], change: Callable[[Kernel], Kernel] | None) -> list[Lowered]:
-    """The kernels after a change, which those that are one but for their notes have in common."""
+    """The kernels after a change, which those that differ in their notes only have in common."""
     if change is None:
         return lowered
     known: dict[tuple[object, ...], Kernel] = {}

@@ -35,7 +35,7 @@ Printer = Callable[[Kernel, Mapping[int, str] | None], PrintedKernel]
 def share_texts(
     kernels: Sequence[Kernel], printed: Sequence[PrintedKernel], printer: Printer
 ) -> list[PrintedKernel]:
-    """``printed`` kernels, those that are one but for their constants with equal texts.
+    """``printed`` kernels, those that differ in their constants only with equal texts.
 
     ``printer`` writes a kernel with its constants of given numbers (all, for an empty mapping) by
     names.

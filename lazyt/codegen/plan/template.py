@@ -1,7 +1,7 @@
 """Programs of one graph at several sizes, made one text that takes its sizes as arguments.
 
 Each size is lowered and printed by itself, in a form that does not depend on sizes (``any_size`` of
-the printers). Where the texts are the same but for numbers, the numbers that differ become
+the printers). Where the texts differ in numbers only, the numbers that differ become
 arguments. What a size computes is decided by its own lowering and never guessed: a program belongs
 to a template only where each number that is not an argument is the same.
 """

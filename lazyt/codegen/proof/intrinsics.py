@@ -103,7 +103,7 @@ def _tile_of(place: Pointer, stride: Form, rows: int, columns: int) -> Access:
 
 def _gemm(places: list[Pointer], forms: list[Form], rows: int, columns: int) -> list[Access]:
     """``(kc, a, b, c, ldc, first)``: panels of ``kc`` steps, a tile of row stride ldc. Of what
-    follows nothing is read, only asked for."""
+    follows nothing is read, only prefetched."""
     a, b, c, *_ = places
     panels = [*_rows_of(a, forms[0], rows), *_rows_of(b, forms[0], columns)]
     return [*panels, _tile_of(c, forms[1], rows, columns)]

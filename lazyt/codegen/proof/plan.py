@@ -4,10 +4,10 @@ The launches of a Program are followed one by one, with what every piece of memo
 the graph, or nothing that is known. How memory was planned plays no part in it. It is proved that
 
 * a launch reads each value from memory that holds it,
-* what a launch writes overlaps nothing else that it reads or writes, but for results that are
+* what a launch writes overlaps nothing else that it reads or writes, except results that are
   written over the value that they replace, element by element,
-* inputs keep their values, but for those that the caller donated,
-* all values that were asked for are where ``Program.results`` says.
+* inputs keep their values, except those that the caller donated,
+* all requested values are where ``Program.results`` says.
 
 So no write comes before a read of the old value, and no two values share memory while both are
 needed.

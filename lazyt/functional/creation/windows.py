@@ -70,7 +70,7 @@ def hann_window(
     window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None,
     device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Half a cosine wave lifted to zero: ``0.5 - 0.5 cos(2 pi k / n)``.
+    """Half a cosine wave raised to zero: ``0.5 - 0.5 cos(2 pi k / n)``.
 
     Raises LazytError for a negative length or a dtype that is not floating point.
     """

@@ -523,7 +523,7 @@ def _order_of(pivots: Tensor, count: int, dtype: Any) -> Node:
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> return_types.lu_unpack:
-    """``P``, ``L`` and ``U`` from packed factors and pivots; empty where not asked for.
+    """``P``, ``L`` and ``U`` from packed factors and pivots; empty where not requested.
 
     Raises LazytError for pivots of another dtype than int32.
     """

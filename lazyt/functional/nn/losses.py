@@ -161,7 +161,7 @@ def _binary_cross_entropy(x: Expr, y: Expr, fixed: Expr) -> Expr:
     inside = call("gt", room, certain)
     usual = _entropy(call("where", inside, x, const(0.5, x.dtype)), y, lambda v: call("log", v))
     slope = call("div", call("sub", fixed, y), certain)
-    rise = call("mul", call("sub", x, fixed), slope)  # 0, but for its derivative
+    rise = call("mul", call("sub", x, fixed), slope)  # 0, with a derivative
     return call("where", inside, usual, call("add", _entropy(fixed, y, _bounded_log), rise))
 
 

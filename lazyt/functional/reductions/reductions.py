@@ -98,7 +98,7 @@ def _accumulating(dtype: DType, wanted: Any) -> DType:
 
 
 def _folded(kind: str, input: Tensor, dim: Any, keepdim: bool, dtype: Any) -> Node:
-    """A sum or product; of bools, when they are asked for, "any" or "all"."""
+    """A sum or product; of bools, as results of bools, "any" or "all"."""
     node = ops.cast(input.node, _accumulating(input.dtype, dtype))
     if node.dtype is bool_:
         kind = "any" if kind == "sum" else "all"

@@ -646,7 +646,7 @@ def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]
     return _unknown(_chunked(input, chunks, dim))
 
 
-# Elements repeated, rolled around, mirrored and turned.
+# Elements repeated, rolled, flipped and rotated.
 
 
 @function(method=True)
@@ -813,7 +813,7 @@ def flipud(input: Tensor) -> Tensor:
 
 @function(method=True)
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-    """A copy turned by ``k`` quarter turns in the plane of two dimensions."""
+    """A copy rotated by ``k`` quarter turns in the plane of two dimensions."""
     require_tensor(input, "rot90")
     if len(dims) != 2:
         raise LazytError(f"expected total rotation dims == 2, but got dims = {len(dims)}")

@@ -24,7 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Part(NamedTuple):
-    """A view of tensors of one shape and arrangement, but for where in memory these begin.
+    """A view of tensors of one shape and arrangement, wherever in memory these begin.
 
     Attributes:
         moves: the movements from a tensor's value to the view's.

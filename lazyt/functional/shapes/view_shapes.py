@@ -303,7 +303,7 @@ def _conjugate_matrices(input: Tensor) -> Tensor:
 
 
 def _conjugate_matrix(input: Tensor) -> Tensor:
-    """A matrix turned over. Raises ShapeError for other ranks than 2 and 0."""
+    """A matrix transposed. Raises ShapeError for other ranks than 2 and 0."""
     rank = input.ndim
     if rank not in (0, 2):
         more = " For batches of matrices, consider using tensor.mH" if rank > 2 else ""

@@ -78,7 +78,7 @@ def insertion_points(sequence: Node, values: Node, test: str) -> Node:
     ``test``: ``ge`` to the left of equals and ``gt`` to their right, as torch.searchsorted, which
     NaN in the sequence may lead astray; ``lt`` to the left, where NaN stands at the end.
 
-    ``sequence`` is a vector, or has the shape of ``values`` but for the last axis; both have one
+    ``sequence`` is a vector, or has the shape of ``values`` except in the last axis; both have one
     dtype. A binary search without branches, step by step as PyTorch's (which shows where there is
     NaN): log2(length) gathers that fuse into one kernel.
     """
@@ -474,7 +474,7 @@ def _give_runs(
     input: Tensor, values: Node, runs: _Runs, shape: tuple[int, ...], inverse: bool, counts: bool,
     name: str, axis: int = 0,
 ) -> Any:  # fmt: skip
-    """The values alone, or a tuple with the inverse and the counts that were asked for."""
+    """The values alone, or a tuple with the inverse and the counts that were requested."""
     found = give(values, name, (input,))
     rest = (i for i in range(len(values.shape)) if i != axis)  # PyTorch moves the axis to the front
     results = [lay_out(found, dense_strides(values.shape, (axis, *rest)))]

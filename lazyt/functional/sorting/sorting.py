@@ -49,7 +49,7 @@ __all__ = [
 
 # Sorting along a dimension, and the largest or smallest elements.
 #
-# Equal elements keep their order whether or not ``stable`` is asked for, and NaN is larger than
+# Equal elements keep their order with and without ``stable``, and NaN is larger than
 # everything. Positions are only computed when somebody uses them.
 
 
@@ -202,7 +202,7 @@ def topk(
 ) -> Any:  # fmt: skip
     """``(values, indices)`` of the ``k`` largest (or smallest) elements along ``dim``.
 
-    In order, best first, also when not asked for; among equals the first are taken. Raises
+    In order, best first, also without ``sorted``; among equals the first are taken. Raises
     LazytError for a ``k`` that is out of range, DTypeError for bool.
     """
     node = require_tensor(input, "topk").node

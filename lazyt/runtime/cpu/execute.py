@@ -176,7 +176,7 @@ def _same(pointers: list[int]) -> list[int]:
 
 
 # Libraries are unloaded when nobody refers to them any more: neither a plan, nor a captured
-# function, nor these few that were asked for last.
+# function, nor these few that were requested last.
 _loaded: weakref.WeakValueDictionary[str, Executable] = weakref.WeakValueDictionary()
 _entries: weakref.WeakValueDictionary[str, Entry] = weakref.WeakValueDictionary()
 _latest: OrderedDict[str, Executable] = OrderedDict()
@@ -258,7 +258,7 @@ def build(
 
 
 def _remember(fingerprint: str, executable: Executable) -> Executable:
-    """Notes an executable that was asked for."""
+    """Notes an executable that somebody requested."""
     _loaded[fingerprint] = executable
     _latest[fingerprint] = executable
     _latest.move_to_end(fingerprint)

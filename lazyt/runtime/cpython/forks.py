@@ -36,8 +36,8 @@ _taken = _Taken()
 
 
 def guarded(lock: _Lock) -> _Lock:
-    """The lock, which nobody else holds at a fork: for locks that are never held for long, but for
-    making a plan."""
+    """The lock, which nobody else holds at a fork: for locks that are never held for long, except
+    for making a plan."""
     _guarded.append(lock)
     return lock
 

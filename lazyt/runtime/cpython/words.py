@@ -83,7 +83,7 @@ def slot_address(owner: Any, name: str) -> int:
     kind: type = type(owner)
     offset = slot_offset(kind, name)
     if (kind, name) not in _checked:
-        value = getattr(owner, name)  # which makes the dict, where that is what is asked for
+        value = getattr(owner, name)  # which makes the dict, where that is what is read
         if not offset or word_at(id(owner) + offset) != id(value):
             raise LookupError(name)
         _checked.add((kind, name))

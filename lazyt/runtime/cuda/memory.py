@@ -96,7 +96,7 @@ class DevicePool:
         }
 
     def listed(self) -> list[tuple[int, int, int | None, int]]:
-        """Every block: address, size, what was asked for (None: it is free), and its stream."""
+        """Every block: address, size, the requested size (None: it is free), and its stream."""
         with self.lock:
             found: list[tuple[int, int, int | None, int]] = [
                 (pointer, size, asked, 0) for pointer, (size, asked) in self.live.items()

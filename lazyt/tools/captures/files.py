@@ -3,7 +3,7 @@
 manifest.json            machine, settings, versions
 sources/                 the user's files that nodes come from
 000_train_12/            one folder for each plan, in the order of first runs
-    graph.ir             the graph that was asked for, with what else its plan depends on
+    graph.ir             the requested graph, with what else its plan depends on
     passes/1_simplify.ir the graph after each pass
     groups.json          fusion's decisions, with reasons
     kernels.ir           kernel IR in the order of launches, each with the form that was chosen
@@ -137,7 +137,7 @@ class GraphText:
 
 
 class CapturedPlan:
-    """A plan's folder. Files are read when they are asked for; all raise CaptureError.
+    """A plan's folder. Files are read on first use; all raise CaptureError.
 
     Attributes:
         path: the folder.

@@ -69,7 +69,7 @@ class DataLoader:
         shuffle: take samples in random order, a new one every time.
         sampler: the order of samples; excludes ``shuffle``.
         batch_sampler: the numbers of every batch; excludes the four before and ``drop_last``.
-        num_workers: processes that fetch batches; 0 fetches here, as batches are asked for.
+        num_workers: processes that fetch batches; 0 fetches here, as the loop takes them.
         collate_fn: makes a batch of a list of samples.
         pin_memory: batches are in pinned memory, which a GPU reads by itself; without a GPU there
             is a warning instead.
@@ -78,7 +78,7 @@ class DataLoader:
         worker_init_fn: called in every worker with its number.
         multiprocessing_context: how workers are started.
         generator: where random order and the workers' seeds come from.
-        prefetch_factor: batches that every worker begins before they are asked for, 2 by default.
+        prefetch_factor: batches that every worker begins before the loop takes them, 2 by default.
         persistent_workers: keep the workers after the last batch.
         in_order: False gives batches of several workers as they come, not in their order.
 

@@ -448,7 +448,7 @@ class ParallelBatches(Batches):
     Args:
         pool: the workers.
         samples: what each batch consists of.
-        ahead: batches per worker that are begun before they are asked for.
+        ahead: batches per worker that are begun before the loop takes them.
         timeout: seconds to wait for a batch, 0 for ever.
         keep: whether the pool goes on living afterwards.
         loader: what iterates; it knows the number of batches.
