@@ -133,7 +133,7 @@ def _print_c(
     threads = max(device.cores, 2)
     tuned = choices.of(kernel) if choices else None
     if extensions.force.tuner is not None and not any_size:
-        from lazyt.codegen.plan.candidates import Field
+        from lazyt.codegen.plan.trials import Field
 
         forms = Field(kernel, *machine, devices.traits(), threads)
         tuned = extensions.force.tuner.form(kernel, forms)
