@@ -19,6 +19,7 @@ COMMANDS = {
     "capture": "run a program, and write down all that becomes of its graphs",
     "replay": "compile and run a captured plan, or one kernel of it; time it, check its results",
     "diff": "what differs between two captures, or two commits of lazyt, level by level",
+    "report": "a capture as one HTML page: from the user's line to the C, with times",
 }
 
 #: Where commands are that are no module of ``lazyt.tools``.
@@ -26,6 +27,7 @@ MODULES = {
     "capture": "lazyt.tools.captures.recorder",
     "replay": "lazyt.tools.captures.replay",
     "diff": "lazyt.tools.captures.compare",
+    "report": "lazyt.tools.captures.report",
 }
 
 

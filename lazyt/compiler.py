@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import itertools
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -474,27 +472,18 @@ def program_text(program: Program) -> str:
     return targets.named(program.target).text(program)
 
 
-_dumps = itertools.count()
-
-
-def _dump(name: str, text: str) -> None:
-    assert config.dump is not None
-    os.makedirs(config.dump, exist_ok=True)
-    path = os.path.join(config.dump, f"{next(_dumps):05d}_{name}")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-
-
 def _dump_graph(name: str, roots: Sequence[Node]) -> None:
     if config.dump is not None:
         from lazyt.ir.printer import print_graph
+        from lazyt.runtime.dumps import dumps
 
-        _dump(f"{name}.ir", print_graph(roots))
+        dumps.write(f"{name}.ir", print_graph(roots))
 
 
 def dump_program(program: Program) -> None:
     """Writes the text of a plan that is going to run, where ``config.dump`` asks for it."""
     if config.dump is not None:
         from lazyt.extensions import targets
+        from lazyt.runtime.dumps import dumps
 
-        _dump(f"plan.{targets.named(program.target).suffix}", program_text(program))
+        dumps.write(f"plan.{targets.named(program.target).suffix}", program_text(program))

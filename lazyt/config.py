@@ -124,7 +124,8 @@ class Config:
         max_pending_bytes: bytes of pending values past which a graph realizes by itself
             (``LAZYT_MAX_PENDING_BYTES``, default 4 GiB).
         dump: folder that receives the IR after every pass and the C of every plan that runs,
-            whether it is on disk or not (``LAZYT_DUMP``, default none).
+            whether it is on disk or not; a process that finds something there writes to a folder
+            of its own inside (``LAZYT_DUMP``, default none).
         provenance: record the user's line of every node; read at import
             (``LAZYT_PROVENANCE``, default on).
         emulate_cuda: let the emulator stand for so many GPUs, 1 for yes (``LAZYT_EMULATE_CUDA``).

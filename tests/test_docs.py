@@ -255,7 +255,8 @@ def test_commands_of_the_documents_exist() -> None:
     for target in re.findall(r"^make (\w+)", text, re.M):
         assert re.search(rf"^{target}:", makefile, re.M), target
     commands = sorted(set(re.findall(r"python -m lazyt (\w+)", text)))
-    assert commands == ["bench", "cache", "doctor", "opt", "run", "show", "warm"]
+    research = ["capture", "diff", "replay", "report"]
+    assert commands == sorted(["bench", "cache", "doctor", "opt", "run", "show", "warm", *research])
     for command in commands:
         done = subprocess.run(
             [sys.executable, "-m", "lazyt", command, "--help"],

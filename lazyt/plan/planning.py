@@ -387,6 +387,10 @@ def _has_no_place(error: CompileError) -> bool:
 def _interpret(roots: Sequence[Node]) -> None:
     from lazyt.runtime.interpreter import interpret
 
+    if config.dump is not None:
+        from lazyt.runtime.dumps import dumps
+
+        dumps.tell("nothing is written of what the NumPy interpreter computes: it has no plans")
     for node, array in zip(roots, interpret(roots), strict=True):
         buffer = Buffer(node.nbytes)
         buffer.copy_from(array.tobytes())

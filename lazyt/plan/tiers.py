@@ -353,6 +353,7 @@ def explained(plan: Plan) -> tuple[Program, str]:
 
 def compile_now(plan: Plan) -> None:
     """Gives a plan its kernels, and waits for the compiler; nothing where it has them."""
+    from lazyt.compiler import dump_program
     from lazyt.runtime.cpu.objects import Objects
 
     with lock:
@@ -364,6 +365,7 @@ def compile_now(plan: Plan) -> None:
         with meter.as_made(), progress.shown(where) as wait, Objects() as objects:
             if meter.own:
                 program, reason = subject.own_program(objects), meter.reason
+                dump_program(program)
             else:
                 program, reason = subject.program(meter.reason, objects)
             wait.kernels = len(program.kernels)

@@ -1,4 +1,5 @@
-"""``python -m lazyt show``: a picture of a graph, from IR text or from a Python script's tensor.
+"""``python -m lazyt show``: a picture of a graph, from IR text or from a Python script's tensor,
+or of kernels, from their text.
 
 ``show broadcast`` is about shapes instead; a file of that name is ``./broadcast``.
 """
@@ -12,13 +13,14 @@ from lazyt.tools.arguments import Parser, UsageError, read_input, write_output
 
 if TYPE_CHECKING:
     from lazyt.ir.graph import Node
+    from lazyt.ir.kernel import Kernel
 
 
 def _arguments(argv: Sequence[str]) -> dict[str, Any]:
     parser = Parser(
         loads=True,
         prog="lazyt show",
-        description="Draw a graph; `show broadcast 8,1,6 1,5` explains shapes.",
+        description="Draw a graph or kernels; `show broadcast 8,1,6 1,5` explains shapes.",
     )
     parser.add_argument("file", help="IR text, a Python script (.py), or - for standard input")
     parser.add_argument("--name", help="the script's tensor; default: its only pending one")
@@ -94,19 +96,36 @@ def pending_part(root: Node) -> Node:
     return rebuild([root], change, lambda node: node.data is not None)[0]
 
 
-def read_graph(options: dict[str, Any]) -> tuple[str, list[Node]]:
-    """A title and the roots to draw."""
+def read_graph(options: dict[str, Any]) -> tuple[str, list[Node] | list[Kernel]]:
+    """A title and what to draw: the roots of a graph, or kernels."""
     path = str(options["file"])
     if path.endswith(".py"):
         name, tensor = choose_tensor(tensors_of(path), options["name"], path)
         return name, [pending_part(tensor.node)]
     if options["name"]:
         raise UsageError("--name goes with a Python script")
-    from lazyt.ir.parser import parse_graph
+    from lazyt.ir.parser import parse_graph, parse_kernels
+    from lazyt.ir.printer import Reader
     from lazyt.ops import OPS
 
-    _, roots = parse_graph(read_input(path), OPS)
+    text = read_input(path)
+    if Reader(text).text == "kernel":
+        return "kernels" if path == "-" else path, parse_kernels(text)
+    _, roots = parse_graph(text, OPS)
     return "graph" if path == "-" else path, roots
+
+
+def picture(title: str, found: list[Node] | list[Kernel], form: str) -> str:
+    """The picture of a graph or of kernels, as ``svg`` or ``html``."""
+    from lazyt.ir.kernel import Kernel
+    from lazyt.tools.kernel_picture import draw_kernels, draw_kernels_page
+    from lazyt.tools.picture import draw_html, draw_svg
+
+    kernels = [one for one in found if isinstance(one, Kernel)]
+    if kernels:
+        return draw_kernels(kernels) if form == "svg" else draw_kernels_page(kernels, title)
+    roots = [one for one in found if not isinstance(one, Kernel)]
+    return draw_svg(roots) if form == "svg" else draw_html(roots, title)
 
 
 def run(argv: Sequence[str]) -> int:
@@ -115,11 +134,8 @@ def run(argv: Sequence[str]) -> int:
         from lazyt.tools import show_broadcast
 
         return show_broadcast.run(argv[1:])
-    from lazyt.tools.picture import draw_html, draw_svg
-
     options = _arguments(argv)
     form = _format(options)
-    title, roots = read_graph(options)
-    text = draw_svg(roots) if form == "svg" else draw_html(roots, title)
-    write_output(str(options["output"]), text)
+    title, found = read_graph(options)
+    write_output(str(options["output"]), picture(title, found, form))
     return 0

@@ -54,9 +54,6 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "bench.problems": {"PROBLEMS": ("import", "problems by name; the suites fill it")},
     "codegen.generic.encode": {"_patterns": ("atomic", "memo: instructions of maps")},
     "compat.settings": {"_switches": ("user", "switches of PyTorch that change nothing here")},
-    "compiler": {
-        "_dumps": ("atomic", "numbers of files that LAZYT_DUMP writes"),
-    },
     "config": {
         "config": ("user", "all settings; compat.settings and workers of loaders write threads"),
         "tuned_here": ("thread", "whether plans that are made here are tuned"),
@@ -203,6 +200,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "_swept_at": ("atomic", "when the folder was last swept"),
         "_written": ("atomic", "bytes written since"),
     },
+    "runtime.dumps": {"dumps": ("runtime.dumps.dumps.lock", "where LAZYT_DUMP writes")},
     "runtime.devices": {"_other": ("thread", "the CPU that kernels are printed for")},
     "runtime.cpu.compile": {
         "_found": ("atomic", "memo: compilers by what was asked for"),

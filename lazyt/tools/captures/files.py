@@ -1,6 +1,7 @@
 """What a capture's folder holds, read back; whatever is wrong with a file is said with its path.
 
 manifest.json            machine, settings, versions
+times.json               the machine's bounds: bytes and operations per second
 sources/                 the user's files that nodes come from
 000_train_12/            one folder for each plan, in the order of first runs
     graph.ir             the requested graph, with what else its plan depends on
@@ -276,7 +277,13 @@ class CapturedPlan:
     @functools.cached_property
     def text(self) -> str:
         """The text that was compiled."""
-        return read_text(self.file(f"plan.{'cu' if self.program.target == 'cuda' else 'c'}"))
+        from lazyt.extensions import targets
+
+        known = targets.known()
+        target = self.program.target
+        if target not in known:
+            raise CaptureError(f"{self.path} is of a target '{target}' that nobody registered here")
+        return read_text(self.file(f"plan.{targets.named(target).suffix}"))
 
     @functools.cached_property
     def results(self) -> dict[str, Any]:
@@ -355,6 +362,18 @@ class Captured:
             field(self.manifest, name, dict, where)
         names = sorted(name for name in os.listdir(path) if _PLAN_FOLDER.fullmatch(name))
         self.plans = [CapturedPlan(os.path.join(path, name)) for name in names]
+
+    def roofline(self) -> tuple[float, float] | None:
+        """Bytes and operations per second that the machine of the capture has at best; None where
+        they were not measured."""
+        where = os.path.join(self.path, "times.json")
+        if not os.path.exists(where):
+            return None
+        raw = read_json(where, dict)
+        found = [field(raw, name, (int, float), where) for name in ("bandwidth", "peak")]
+        if not all(0 < value < float("inf") for value in found):
+            raise CaptureError(f"{where}: 'bandwidth' and 'peak' have to be positive")
+        return float(found[0]), float(found[1])
 
     def sources(self) -> dict[str, str]:
         """The user's files, by their path."""

@@ -112,7 +112,7 @@ class Recorder:
         notes.program, notes.kernels = subject.compile(choices, fusing, watch=notes)
         with self._lock:
             self._made[id(subject)] = notes
-            if subject.place:  # runs where values cannot be looked at
+            if subject.target != "c":  # runs where values cannot be looked at
                 self._write(notes, None)
         return notes.program
 
@@ -152,6 +152,17 @@ class Recorder:
         except (OSError, LazytError) as error:  # the program goes on; its capture says so
             self.errors.append(f"{path}: {error}")
             shutil.rmtree(path, ignore_errors=True)
+
+    def write_bounds(self) -> None:
+        """Writes what the machine can do at best, which is measured once for each machine."""
+        from lazyt.runtime.cpu.roofline import measure
+
+        try:
+            found = measure()
+            facts = {"bandwidth": found.bandwidth, "peak": found.peak, "threads": found.threads}
+            _put(self.folder, "times.json", dumped(facts))
+        except (OSError, LazytError) as error:
+            self.errors.append(f"the machine's bounds: {error}")
 
     def _new_folder(self, where: str) -> str:
         """A folder that no other plan has: other processes may write to the same capture."""
@@ -321,6 +332,7 @@ def _plan_seconds(run: Callable[..., object], memory: Memory) -> float:
 
 def _write_plan(path: str, notes: _Notes) -> None:
     from lazyt.compiler import program_text
+    from lazyt.extensions import targets
 
     program = notes.program
     assert program is not None
@@ -333,7 +345,7 @@ def _write_plan(path: str, notes: _Notes) -> None:
     groups = [_group_facts(g, numbers, launch_of[id(g)]) for g in notes.groups]
     _put(path, "groups.json", dumped(groups))
     _put(path, "kernels.ir", _kernels_text(program, notes.kernels))
-    _put(path, "plan.cu" if program.target == "cuda" else "plan.c", program_text(program))
+    _put(path, f"plan.{targets.named(program.target).suffix}", program_text(program))
     _put(path, "launches.json", dumped(_launches(notes, program, numbers)))
     _put(path, "program.json", program.to_json() + "\n")
 
@@ -498,6 +510,8 @@ def capture(
     recorder = Recorder(path, inputs, times)
     with build.recording(recorder):
         yield recorder
+    if times and recorder.count:
+        recorder.write_bounds()
 
 
 def numbered(folder: str) -> str:
@@ -517,6 +531,7 @@ def run(argv: Sequence[str]) -> int:
     from lazyt.tools.run import run as run_program
 
     parser = Parser(
+        loads=True,
         prog="lazyt capture",
         description="Run a program as `lazyt run` does, and write down every plan that runs.",
     )
