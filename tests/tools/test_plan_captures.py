@@ -18,7 +18,7 @@ from lazyt import nn
 from lazyt.__main__ import main
 from lazyt.config import config
 from lazyt.errors import LazytError
-from lazyt.tools.captures import capture
+from lazyt.tools.captures import capture, recorder
 from lazyt.tools.captures.files import Captured, CaptureError, GraphText, facts_of
 from lazyt.tools.opt import transform
 from tests.operator_programs.test_operator_programs import PROGRAMS
@@ -330,3 +330,35 @@ def test_damaged_manifests(name: str, text: str, tmp_path: Path) -> None:
     (tmp_path / "out" / name).write_text(text)
     with pytest.raises(LazytError, match=name):
         Captured(str(tmp_path / "out"))
+
+
+def test_launches_that_several_groups_share_know_them(tmp_path: Path) -> None:
+    lazyt.manual_seed(0)
+    layers = [nn.Linear(size, size) for size in (8, 12, 16)]
+    optimizer = lazyt.optim.AdamW([p for layer in layers for p in layer.parameters()], lr=0.1)
+    for layer in layers:
+        layer(lazyt.randn(3, layer.in_features)).square().sum().backward()
+    with capture(tmp_path / "out", times=False) as written:
+        optimizer.step()
+        lazyt.stack([layer.weight.sum() for layer in layers]).realize()
+    assert not written.errors
+    plans = Captured(str(tmp_path / "out")).plans
+    shared = [one for plan in plans for one in plan.launches["launches"] if one["segments"]]
+    assert shared and all(len(one["groups"]) == len(one["segments"]) for one in shared)
+    for plan in plans:
+        for number, launch in enumerate(plan.launches["launches"]):
+            assert launch["groups"]
+            assert {plan.groups[g]["launch"] for g in launch["groups"]} == {number}
+
+
+def test_what_a_capture_fails_at_does_not_end_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("of a bug")
+
+    monkeypatch.setattr(recorder, "_write_plan", fail)
+    with capture(tmp_path / "out", times=False) as written:
+        assert float((lazyt.ones(3) + 2).sum()) == 9
+    assert written.errors and "KeyError: 'of a bug'" in written.errors[0]
+    assert not Captured(str(tmp_path / "out")).plans

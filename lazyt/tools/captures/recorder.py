@@ -75,14 +75,14 @@ class _Notes:
         self.passes.append((name, list(roots)))
 
     def grouped(self, groups: Sequence[Group]) -> None:
-        """The groups."""
+        """The groups, which launches may still split and share."""
         self._tick("fusion and order of launches")
-        self.groups = list(groups)
 
     def launched(self, groups: Sequence[Sequence[Group]], lowered: Sequence[Lowered]) -> None:
         """The launches, whose text is printed by now."""
         self._tick("kernels and their text")
         self.launches = list(zip(groups, lowered, strict=True))
+        self.groups = [group for together in groups for group in together]
 
 
 class Recorder:
@@ -149,8 +149,8 @@ class Recorder:
             for name, roots in [("", notes.subject.roots), *notes.passes]:
                 self._keep_sources(roots, name)
             self.count += 1
-        except (OSError, LazytError) as error:  # the program goes on; its capture says so
-            self.errors.append(f"{path}: {error}")
+        except Exception as error:  # whatever it is, the program goes on; its capture says so
+            self.errors.append(f"{path}: {type(error).__name__}: {error}")
             shutil.rmtree(path, ignore_errors=True)
 
     def write_bounds(self) -> None:
