@@ -12,6 +12,7 @@ from types import CodeType
 import pytest
 
 import lazyt
+from lazyt import nn
 from lazyt.__main__ import main
 from lazyt.config import config
 from lazyt.tools.captures import capture, compare
@@ -282,3 +283,28 @@ def test_commits_are_compared(tmp_path: Path, capsys: Capture) -> None:
         assert "cannot be captured at HEAD" in capsys.readouterr().err  # of before captures
     else:
         assert "all 1 plans are equal" in capsys.readouterr().out
+
+
+def test_a_model_that_is_made_again_is_equal(tmp_path: Path) -> None:
+    def train() -> None:
+        lazyt.manual_seed(0)
+        model = nn.Linear(4, 3)
+        optimizer = lazyt.optim.SGD(model.parameters(), lr=0.1)
+
+        @lazyt.jit
+        def step(x: lazyt.Tensor) -> lazyt.Tensor:
+            optimizer.zero_grad()
+            loss = model(x).square().sum()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        x = lazyt.randn(5, 4)
+        for _ in range(4):
+            step(x).item()
+
+    for name in ("one", "two"):
+        with capture(tmp_path / name, times=False):
+            train()
+    one, two = (Captured(str(tmp_path / name)) for name in ("one", "two"))
+    assert compare.compare(one, two, values=True).is_equal

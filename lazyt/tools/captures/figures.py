@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -22,6 +23,12 @@ def svg(width: float, height: float, body: str, title: str) -> str:
         f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
         f'aria-label="{html.escape(title, quote=True)}">{body}</svg>'
     )
+
+
+def is_wide(picture: str) -> bool:
+    """Whether a picture has more columns than fit beside others."""
+    found = re.match(r'<svg [^>]*?width="(\d+)"', picture)
+    return found is not None and int(found[1]) > _WIDTH
 
 
 def bars(rows: Sequence[tuple[str, float, str]], title: str) -> str:

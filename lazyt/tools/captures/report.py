@@ -318,7 +318,8 @@ def _pane(title: str, body: str) -> str:
 def _drawing(title: str, picture: str, below: str) -> str:
     if not picture:
         return ""
-    return f'<div class="drawing"><h3>{_escape(title)}</h3>{picture}<p>{_escape(below)}</p></div>'
+    kind = "drawing wide" if figures.is_wide(picture) else "drawing"
+    return f'<div class="{kind}"><h3>{_escape(title)}</h3>{picture}<p>{_escape(below)}</p></div>'
 
 
 def page(captured: Captured) -> str:
