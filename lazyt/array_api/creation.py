@@ -11,29 +11,10 @@ from lazyt.handle.device import check_device, device
 from lazyt.handle.tensor import Tensor
 
 __all__ = [
-    "arange",
-    "asarray",
-    "astype",
-    "can_cast",
-    "empty",
-    "empty_like",
-    "eye",
-    "finfo",
-    "from_dlpack",
-    "full",
-    "full_like",
-    "iinfo",
-    "isdtype",
-    "linspace",
-    "meshgrid",
-    "ones",
-    "ones_like",
-    "result_type",
-    "tril",
-    "triu",
-    "zeros",
-    "zeros_like",
-]
+    "arange", "asarray", "astype", "can_cast", "empty", "empty_like", "eye", "finfo", "from_dlpack",
+    "full", "full_like", "iinfo", "isdtype", "linspace", "meshgrid", "ones", "ones_like",
+    "result_type", "tril", "triu", "zeros", "zeros_like",
+]  # fmt: skip
 
 _FLOATS = ("float32", "float64")
 _SIGNED = ("int8", "int16", "int32", "int64")

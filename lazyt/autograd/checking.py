@@ -18,11 +18,7 @@ from lazyt.handle.tensor import Tensor
 from lazyt.handle.tensor_protocol import realize
 from lazyt.ir.dtypes import DType, float64
 
-__all__ = [
-    "GradcheckError",
-    "gradcheck",
-    "gradgradcheck",
-]
+__all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
 
 # A function at one point: its Jacobians by finite differences, backwards and forwards.

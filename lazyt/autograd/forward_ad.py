@@ -31,13 +31,9 @@ from lazyt.ir.graph import Node
 from lazyt.ops.leaves import VARIABLE
 
 __all__ = [
-    "UnpackedDualTensor",
-    "dual_level",
-    "enter_dual_level",
-    "exit_dual_level",
-    "make_dual",
+    "UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual",
     "unpack_dual",
-]
+]  # fmt: skip
 
 
 class Differential:

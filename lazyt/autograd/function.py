@@ -21,11 +21,7 @@ from lazyt.handle.tensor import Tensor
 from lazyt.handle.views import View
 from lazyt.ir.graph import Node
 
-__all__ = [
-    "Function",
-    "FunctionCtx",
-    "once_differentiable",
-]
+__all__ = ["Function", "FunctionCtx", "once_differentiable"]
 
 
 # Gradients that cannot be differentiated again.

@@ -22,14 +22,7 @@ from lazyt.handle.dispatch import wrap
 from lazyt.handle.grad_mode import enable_grad
 from lazyt.handle.tensor import Tensor
 
-__all__ = [
-    "hessian",
-    "hvp",
-    "jacobian",
-    "jvp",
-    "vhp",
-    "vjp",
-]
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
 
 # What ``autograd.functional`` demands of arguments, and of results when it is strict.

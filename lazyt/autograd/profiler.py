@@ -20,13 +20,7 @@ from lazyt.runtime import events
 from lazyt.runtime.cpu.roofline import Roofline, measure
 from lazyt.runtime.memory import pool
 
-__all__ = [
-    "EventList",
-    "FunctionEvent",
-    "FunctionEventAvg",
-    "profile",
-    "record_function",
-]
+__all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "profile", "record_function"]
 
 #: The name of compilations.
 COMPILE = "compile"

@@ -17,35 +17,15 @@ from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_
 
 __all__ = [
-    "_assert",
-    "_check",
-    "_check_index",
-    "_check_is_size",
-    "_check_not_implemented",
-    "_check_tensor_all",
-    "_check_tensor_all_with",
-    "_check_type",
-    "_check_value",
-    "_check_with",
-    "are_deterministic_algorithms_enabled",
-    "get_default_device",
-    "get_deterministic_debug_mode",
-    "get_float32_matmul_precision",
-    "get_num_interop_threads",
-    "get_num_threads",
-    "is_deterministic_algorithms_warn_only_enabled",
-    "is_vulkan_available",
-    "is_warn_always_enabled",
-    "set_default_device",
-    "set_default_tensor_type",
-    "set_deterministic_debug_mode",
-    "set_float32_matmul_precision",
-    "set_flush_denormal",
-    "set_num_interop_threads",
-    "set_num_threads",
-    "set_warn_always",
-    "use_deterministic_algorithms",
-]
+    "_assert", "_check", "_check_index", "_check_is_size", "_check_not_implemented",
+    "_check_tensor_all", "_check_tensor_all_with", "_check_type", "_check_value", "_check_with",
+    "are_deterministic_algorithms_enabled", "get_default_device", "get_deterministic_debug_mode",
+    "get_float32_matmul_precision", "get_num_interop_threads", "get_num_threads",
+    "is_deterministic_algorithms_warn_only_enabled", "is_vulkan_available",
+    "is_warn_always_enabled", "set_default_device", "set_default_tensor_type",
+    "set_deterministic_debug_mode", "set_float32_matmul_precision", "set_flush_denormal",
+    "set_num_interop_threads", "set_num_threads", "set_warn_always", "use_deterministic_algorithms",
+]  # fmt: skip
 
 
 # ``torch._check`` and its kin: conditions of a program, and the errors where they do not hold.

@@ -14,39 +14,14 @@ from lazyt.errors import DeviceError
 from lazyt.handle.cuda_devices import CudaError, device_count, wanted_device
 
 __all__ = [
-    "BFloat16Tensor",
-    "BoolTensor",
-    "ByteTensor",
-    "CharTensor",
-    "CudaError",
-    "DeferredCudaCallError",
-    "DoubleTensor",
-    "FloatTensor",
-    "HalfTensor",
-    "IntTensor",
-    "LongTensor",
-    "ShortTensor",
-    "can_device_access_peer",
-    "check_error",
-    "clock_rate",
-    "cudaStatus",
-    "cudart",
-    "current_blas_handle",
-    "current_solver_handle",
-    "device_memory_used",
-    "get_gencode_flags",
-    "get_sync_debug_mode",
-    "has_half",
-    "has_magma",
-    "ipc_collect",
-    "is_tf32_supported",
-    "list_gpu_processes",
-    "memory_usage",
-    "power_draw",
-    "set_sync_debug_mode",
-    "temperature",
+    "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "CudaError",
+    "DeferredCudaCallError", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor",
+    "ShortTensor", "can_device_access_peer", "check_error", "clock_rate", "cudaStatus", "cudart",
+    "current_blas_handle", "current_solver_handle", "device_memory_used", "get_gencode_flags",
+    "get_sync_debug_mode", "has_half", "has_magma", "ipc_collect", "is_tf32_supported",
+    "list_gpu_processes", "memory_usage", "power_draw", "set_sync_debug_mode", "temperature",
     "utilization",
-]
+]  # fmt: skip
 
 has_half, has_magma = True, False
 _mode = [0]

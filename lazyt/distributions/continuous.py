@@ -24,19 +24,9 @@ from lazyt.functional.namespace import Size, Tensor
 from lazyt.functional.random.random import log_gamma_draws
 
 __all__ = [
-    "Beta",
-    "Cauchy",
-    "Chi2",
-    "Dirichlet",
-    "Exponential",
-    "FisherSnedecor",
-    "Gamma",
-    "Laplace",
-    "Normal",
-    "StudentT",
-    "Uniform",
-    "VonMises",
-]
+    "Beta", "Cauchy", "Chi2", "Dirichlet", "Exponential", "FisherSnedecor", "Gamma", "Laplace",
+    "Normal", "StudentT", "Uniform", "VonMises",
+]  # fmt: skip
 
 
 # Distributions of real numbers with a location and a scale, and those of waiting times.

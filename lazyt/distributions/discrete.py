@@ -25,16 +25,9 @@ from lazyt.functional.random.random import log_gamma_draws
 from lazyt.functional.value_checks import tensors_hold
 
 __all__ = [
-    "Bernoulli",
-    "Binomial",
-    "Categorical",
-    "Geometric",
-    "Multinomial",
-    "NegativeBinomial",
-    "OneHotCategorical",
-    "OneHotCategoricalStraightThrough",
-    "Poisson",
-]
+    "Bernoulli", "Binomial", "Categorical", "Geometric", "Multinomial", "NegativeBinomial",
+    "OneHotCategorical", "OneHotCategoricalStraightThrough", "Poisson",
+]  # fmt: skip
 
 
 class _Odds(Distribution):

@@ -18,14 +18,9 @@ from lazyt.functional.namespace import Size, Tensor
 from lazyt.functional.value_checks import tensors_hold
 
 __all__ = [
-    "Distribution",
-    "ExponentialFamily",
-    "broadcast_all",
-    "clamp_probs",
-    "lazy_property",
-    "logits_to_probs",
-    "probs_to_logits",
-]
+    "Distribution", "ExponentialFamily", "broadcast_all", "clamp_probs", "lazy_property",
+    "logits_to_probs", "probs_to_logits",
+]  # fmt: skip
 
 
 # What distributions do with their parameters: broadcasting, probabilities and logits.

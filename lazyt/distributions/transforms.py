@@ -14,24 +14,12 @@ from lazyt.functional import namespace as lazyt
 from lazyt.functional.namespace import Size, Tensor
 
 __all__ = [
-    "AbsTransform",
-    "AffineTransform",
-    "ComposeTransform",
-    "CumulativeDistributionTransform",
-    "ExpTransform",
-    "IndependentTransform",
-    "LowerCholeskyTransform",
-    "PositiveDefiniteTransform",
-    "PowerTransform",
-    "ReshapeTransform",
-    "SigmoidTransform",
-    "SoftmaxTransform",
-    "SoftplusTransform",
-    "StickBreakingTransform",
-    "TanhTransform",
-    "Transform",
+    "AbsTransform", "AffineTransform", "ComposeTransform", "CumulativeDistributionTransform",
+    "ExpTransform", "IndependentTransform", "LowerCholeskyTransform", "PositiveDefiniteTransform",
+    "PowerTransform", "ReshapeTransform", "SigmoidTransform", "SoftmaxTransform",
+    "SoftplusTransform", "StickBreakingTransform", "TanhTransform", "Transform",
     "identity_transform",
-]
+]  # fmt: skip
 
 
 # What a transform is, its inverse, several in a row, and one over larger events.

@@ -32,14 +32,7 @@ from lazyt.ir.dtypes import (
     uint64,
 )
 
-__all__ = [
-    "can_cast",
-    "finfo",
-    "get_default_dtype",
-    "iinfo",
-    "promote_types",
-    "set_default_dtype",
-]
+__all__ = ["can_cast", "finfo", "get_default_dtype", "iinfo", "promote_types", "set_default_dtype"]
 
 _WIDE_UNSIGNED = (uint16, uint32, uint64)
 _SIGNED = (int8, int16, int32, int64)

@@ -20,19 +20,11 @@ from lazyt.ir.dtypes import DType, bfloat16, float16, float32, float64
 from lazyt.ir.forms import use
 
 __all__ = [
-    "autocast_decrement_nesting",
-    "autocast_increment_nesting",
-    "clear_autocast_cache",
-    "get_autocast_cpu_dtype",
-    "get_autocast_gpu_dtype",
-    "is_autocast_cache_enabled",
-    "is_autocast_cpu_enabled",
-    "set_autocast_cache_enabled",
-    "set_autocast_cpu_dtype",
-    "set_autocast_cpu_enabled",
-    "set_autocast_dtype",
-    "set_autocast_enabled",
-]
+    "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache",
+    "get_autocast_cpu_dtype", "get_autocast_gpu_dtype", "is_autocast_cache_enabled",
+    "is_autocast_cpu_enabled", "set_autocast_cache_enabled", "set_autocast_cpu_dtype",
+    "set_autocast_cpu_enabled", "set_autocast_dtype", "set_autocast_enabled",
+]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -19,21 +19,10 @@ from lazyt.runtime.cuda.driver import CudaError, Properties
 from lazyt.runtime.cuda.memory import DevicePool
 
 __all__ = [
-    "EMULATED",
-    "CudaDevice",
-    "CudaError",
-    "DevicePool",
-    "Properties",
-    "choose",
-    "current",
-    "device_count",
-    "devices_in_use",
-    "launch_pending",
-    "number_of",
-    "place_named",
-    "used_device",
+    "EMULATED", "CudaDevice", "CudaError", "DevicePool", "Properties", "choose", "current",
+    "device_count", "devices_in_use", "launch_pending", "number_of", "place_named", "used_device",
     "wanted_device",
-]
+]  # fmt: skip
 
 
 def place_named(wanted: Any) -> str:

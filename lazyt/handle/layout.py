@@ -15,14 +15,9 @@ from lazyt.ir.dtypes import package_name
 from lazyt.ir.graph import Shape
 
 __all__ = [
-    "channels_last",
-    "channels_last_3d",
-    "contiguous_format",
-    "layout",
-    "memory_format",
-    "preserve_format",
-    "strided",
-]
+    "channels_last", "channels_last_3d", "contiguous_format", "layout", "memory_format",
+    "preserve_format", "strided",
+]  # fmt: skip
 
 
 # Memory layouts as users name them: ``lazyt.strided`` is the only one that tensors have.

@@ -35,15 +35,9 @@ if TYPE_CHECKING:
     from lazyt.plan.explain import Explanation
 
 __all__ = [
-    "explain",
-    "is_distributed",
-    "is_inference",
-    "realize",
-    "typename",
-    "wait_for_compiler",
-    "why_compiled",
-    "why_realized",
-]
+    "explain", "is_distributed", "is_inference", "realize", "typename", "wait_for_compiler",
+    "why_compiled", "why_realized",
+]  # fmt: skip
 
 
 # What a plain tensor on the CPU answers to questions about other kinds, and Python loops.

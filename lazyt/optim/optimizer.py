@@ -33,11 +33,8 @@ from lazyt.handle.tensor import Tensor
 from lazyt.tracing.guards import ELEMENTS, KEYS, SIZE, Itself
 
 __all__ = [
-    "Group",
-    "Optimizer",
-    "register_optimizer_step_post_hook",
-    "register_optimizer_step_pre_hook",
-]
+    "Group", "Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook",
+]  # fmt: skip
 
 
 # Checks of the settings that optimizers share, in PyTorch's words.

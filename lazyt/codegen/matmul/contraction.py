@@ -173,15 +173,6 @@ def _choose_rows(spec: ContractSpec, parallel: bool) -> tuple[Form, bool, str]:
 
 
 __all__ = [
-    "ContractSpec",
-    "ContractText",
-    "DotForm",
-    "Form",
-    "PackedForm",
-    "RowForm",
-    "choose_form",
-    "choose_packed_form",
-    "choose_row_form",
-    "emit_contract",
-    "register_tile",
-]
+    "ContractSpec", "ContractText", "DotForm", "Form", "PackedForm", "RowForm", "choose_form",
+    "choose_packed_form", "choose_row_form", "emit_contract", "register_tile",
+]  # fmt: skip

@@ -44,27 +44,10 @@ from lazyt.ir.graph import Node, Shape
 from lazyt.tracing.symbolic_numbers import is_symbolic
 
 __all__ = [
-    "arange",
-    "as_tensor",
-    "asarray",
-    "empty",
-    "empty_like",
-    "empty_permuted",
-    "empty_strided",
-    "eye",
-    "frombuffer",
-    "full",
-    "full_like",
-    "linspace",
-    "logspace",
-    "ones",
-    "ones_like",
-    "range",
-    "scalar_tensor",
-    "tensor",
-    "zeros",
-    "zeros_like",
-]
+    "arange", "as_tensor", "asarray", "empty", "empty_like", "empty_permuted", "empty_strided",
+    "eye", "frombuffer", "full", "full_like", "linspace", "logspace", "ones", "ones_like", "range",
+    "scalar_tensor", "tensor", "zeros", "zeros_like",
+]  # fmt: skip
 
 
 # Making tensors from values: numbers, lists, arrays, buffers and other tensors.

@@ -23,19 +23,9 @@ from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
 
 __all__ = [
-    "celu",
-    "celu_",
-    "hardshrink",
-    "prelu",
-    "relu",
-    "relu_",
-    "rrelu",
-    "rrelu_",
-    "selu",
-    "selu_",
-    "threshold",
-    "threshold_",
-]
+    "celu", "celu_", "hardshrink", "prelu", "relu", "relu_", "rrelu", "rrelu_", "selu", "selu_",
+    "threshold", "threshold_",
+]  # fmt: skip
 
 
 # Smooth activation functions as scalar expressions, with all derivatives.

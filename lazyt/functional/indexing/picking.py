@@ -33,14 +33,7 @@ from lazyt.ir.dtypes import DType, bool_, int32, int64
 from lazyt.ir.graph import Node, Shape, topological
 from lazyt.ir.scalar import Arg, Call, Const, Expr, post_order
 
-__all__ = [
-    "gather",
-    "index_select",
-    "scatter",
-    "scatter_add",
-    "take",
-    "take_along_dim",
-]
+__all__ = ["gather", "index_select", "scatter", "scatter_add", "take", "take_along_dim"]
 
 
 # Bounds of integer values that follow from how they are computed, without computing them.

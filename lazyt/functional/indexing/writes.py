@@ -40,15 +40,7 @@ from lazyt.ir.dtypes import DType, bool_, int32, int64
 from lazyt.ir.forms import use
 from lazyt.ir.graph import Node, Shape
 
-__all__ = [
-    "fill",
-    "index_add",
-    "index_copy",
-    "index_fill",
-    "index_reduce",
-    "put",
-    "scatter_reduce",
-]
+__all__ = ["fill", "index_add", "index_copy", "index_fill", "index_reduce", "put", "scatter_reduce"]
 
 
 def _along(

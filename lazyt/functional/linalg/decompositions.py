@@ -53,17 +53,9 @@ from lazyt.ops.matrix_algebra import (
 )
 
 __all__ = [
-    "cholesky",
-    "geqrf",
-    "matrix_rank",
-    "orgqr",
-    "ormqr",
-    "pca_lowrank",
-    "pinverse",
-    "qr",
-    "svd",
+    "cholesky", "geqrf", "matrix_rank", "orgqr", "ormqr", "pca_lowrank", "pinverse", "qr", "svd",
     "svd_lowrank",
-]
+]  # fmt: skip
 
 
 def _not_positive(code: int) -> str:

@@ -17,12 +17,7 @@ from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node
 
-__all__ = [
-    "cdist",
-    "cosine_similarity",
-    "pairwise_distance",
-    "pdist",
-]
+__all__ = ["cdist", "cosine_similarity", "pairwise_distance", "pdist"]
 
 
 # How near vectors are: cosines, p-norms of differences, and vectors of length 1.

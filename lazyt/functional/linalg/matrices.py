@@ -31,16 +31,9 @@ from lazyt.ir.dtypes import bool_, int32, int64
 from lazyt.ir.graph import Node, Shape, topological
 
 __all__ = [
-    "combinations",
-    "diag",
-    "diag_embed",
-    "diagflat",
-    "trace",
-    "tril",
-    "tril_indices",
-    "triu",
+    "combinations", "diag", "diag_embed", "diagflat", "trace", "tril", "tril_indices", "triu",
     "triu_indices",
-]
+]  # fmt: skip
 
 
 # What functions of matrices share: checks of dimensions, dtypes and success, and the layout.

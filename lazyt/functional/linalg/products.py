@@ -32,21 +32,9 @@ from lazyt.ir.graph import Node, Shape
 from lazyt.transforms.derivations import repeated
 
 __all__ = [
-    "_int_mm",
-    "bmm",
-    "cross",
-    "dot",
-    "ger",
-    "inner",
-    "kron",
-    "matmul",
-    "mm",
-    "mv",
-    "outer",
-    "tensordot",
-    "vander",
-    "vdot",
-]
+    "_int_mm", "bmm", "cross", "dot", "ger", "inner", "kron", "matmul", "mm", "mv", "outer",
+    "tensordot", "vander", "vdot",
+]  # fmt: skip
 
 _ADD = scalar_build("add")
 

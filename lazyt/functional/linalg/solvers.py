@@ -47,17 +47,9 @@ from lazyt.ops.matrix_algebra import transpose as turned
 from lazyt.ops.matrix_algebra import upper as upper_triangle
 
 __all__ = [
-    "cholesky_inverse",
-    "cholesky_solve",
-    "det",
-    "inverse",
-    "logdet",
-    "lu",
-    "lu_solve",
-    "lu_unpack",
-    "slogdet",
-    "triangular_solve",
-]
+    "cholesky_inverse", "cholesky_solve", "det", "inverse", "logdet", "lu", "lu_solve", "lu_unpack",
+    "slogdet", "triangular_solve",
+]  # fmt: skip
 
 # ------------------------------------------------------------------- inverse
 

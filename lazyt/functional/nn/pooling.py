@@ -32,13 +32,9 @@ from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
 
 __all__ = [
-    "adaptive_avg_pool1d",
-    "avg_pool1d",
-    "max_pool1d",
-    "max_pool1d_with_indices",
-    "max_pool2d",
+    "adaptive_avg_pool1d", "avg_pool1d", "max_pool1d", "max_pool1d_with_indices", "max_pool2d",
     "max_pool3d",
-]
+]  # fmt: skip
 
 _DIV = scalar_build("div")
 _MUL = scalar_build("mul")

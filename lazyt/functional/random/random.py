@@ -51,19 +51,9 @@ from lazyt.ir.graph import Node, Shape
 from lazyt.ir.scalar import Expr, arg, call, const
 
 __all__ = [
-    "bernoulli",
-    "binomial",
-    "multinomial",
-    "normal",
-    "poisson",
-    "rand",
-    "rand_like",
-    "randint",
-    "randint_like",
-    "randn",
-    "randn_like",
-    "randperm",
-]
+    "bernoulli", "binomial", "multinomial", "normal", "poisson", "rand", "rand_like", "randint",
+    "randint_like", "randn", "randn_like", "randperm",
+]  # fmt: skip
 
 
 # Random numbers: counter-based (Threefry), so that a graph with them is still pure.

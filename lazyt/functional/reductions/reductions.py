@@ -42,32 +42,10 @@ from lazyt.ir.scalar import Expr, call, const
 from lazyt.ops.builders import keepdim_shape
 
 __all__ = [
-    "all",
-    "amax",
-    "amin",
-    "aminmax",
-    "any",
-    "argmax",
-    "argmin",
-    "count_nonzero",
-    "cummax",
-    "cummin",
-    "cumprod",
-    "cumsum",
-    "diff",
-    "logcumsumexp",
-    "max",
-    "mean",
-    "min",
-    "nanmean",
-    "nansum",
-    "prod",
-    "std",
-    "std_mean",
-    "sum",
-    "var",
-    "var_mean",
-]
+    "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "cummax",
+    "cummin", "cumprod", "cumsum", "diff", "logcumsumexp", "max", "mean", "min", "nanmean",
+    "nansum", "prod", "std", "std_mean", "sum", "var", "var_mean",
+]  # fmt: skip
 
 Reduction = Callable[..., Tensor]
 

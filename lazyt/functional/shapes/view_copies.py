@@ -35,30 +35,12 @@ from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Shape
 
 __all__ = [
-    "alias_copy",
-    "as_strided_copy",
-    "as_strided_scatter",
-    "detach_copy",
-    "diagonal_copy",
-    "diagonal_scatter",
-    "expand_copy",
-    "narrow_copy",
-    "permute_copy",
-    "select_copy",
-    "select_scatter",
-    "slice_copy",
-    "slice_scatter",
-    "split_copy",
-    "split_with_sizes_copy",
-    "squeeze_copy",
-    "sum_to_size",
-    "t_copy",
-    "transpose_copy",
-    "unbind_copy",
-    "unfold_copy",
-    "unsqueeze_copy",
-    "view_copy",
-]
+    "alias_copy", "as_strided_copy", "as_strided_scatter", "detach_copy", "diagonal_copy",
+    "diagonal_scatter", "expand_copy", "narrow_copy", "permute_copy", "select_copy",
+    "select_scatter", "slice_copy", "slice_scatter", "split_copy", "split_with_sizes_copy",
+    "squeeze_copy", "sum_to_size", "t_copy", "transpose_copy", "unbind_copy", "unfold_copy",
+    "unsqueeze_copy", "view_copy",
+]  # fmt: skip
 
 
 def _copied(shown: Tensor, name: str, input: Tensor, out: Tensor | None = None) -> Tensor:

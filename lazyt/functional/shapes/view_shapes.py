@@ -45,34 +45,11 @@ from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Shape
 
 __all__ = [
-    "adjoint",
-    "as_strided_",
-    "broadcast_to",
-    "clone",
-    "detach",
-    "detach_",
-    "flatten",
-    "is_same_size",
-    "moveaxis",
-    "movedim",
-    "permute",
-    "ravel",
-    "reshape",
-    "resize_as_",
-    "squeeze",
-    "squeeze_",
-    "swapaxes",
-    "swapaxes_",
-    "swapdims",
-    "swapdims_",
-    "t",
-    "t_",
-    "transpose",
-    "transpose_",
-    "unflatten",
-    "unsqueeze",
-    "unsqueeze_",
-]
+    "adjoint", "as_strided_", "broadcast_to", "clone", "detach", "detach_", "flatten",
+    "is_same_size", "moveaxis", "movedim", "permute", "ravel", "reshape", "resize_as_", "squeeze",
+    "squeeze_", "swapaxes", "swapaxes_", "swapdims", "swapdims_", "t", "t_", "transpose",
+    "transpose_", "unflatten", "unsqueeze", "unsqueeze_",
+]  # fmt: skip
 
 
 def infer_shape(wanted: Shape, size: int) -> Shape:

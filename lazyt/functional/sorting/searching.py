@@ -36,15 +36,9 @@ from lazyt.ir.graph import Node, Shape
 from lazyt.ir.scalar import Expr, arg, call, const
 
 __all__ = [
-    "bucketize",
-    "histc",
-    "histogram",
-    "histogramdd",
-    "isin",
-    "searchsorted",
-    "unique",
+    "bucketize", "histc", "histogram", "histogramdd", "isin", "searchsorted", "unique",
     "unique_consecutive",
-]
+]  # fmt: skip
 
 
 def _middle(low: Expr, high: Expr) -> Expr:

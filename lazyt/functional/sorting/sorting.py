@@ -34,17 +34,9 @@ from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
 
 __all__ = [
-    "argsort",
-    "kthvalue",
-    "median",
-    "mode",
-    "msort",
-    "nanmedian",
-    "nanquantile",
-    "quantile",
-    "sort",
-    "topk",
-]
+    "argsort", "kthvalue", "median", "mode", "msort", "nanmedian", "nanquantile", "quantile",
+    "sort", "topk",
+]  # fmt: skip
 
 
 # Sorting along a dimension, and the largest or smallest elements.

@@ -14,24 +14,11 @@ from lazyt.nn.module import Module
 from lazyt.nn.utils.convert_parameters import parameters_to_vector
 
 __all__ = [
-    "BasePruningMethod",
-    "CustomFromMask",
-    "Identity",
-    "L1Unstructured",
-    "LnStructured",
-    "PruningContainer",
-    "RandomStructured",
-    "RandomUnstructured",
-    "custom_from_mask",
-    "global_unstructured",
-    "identity",
-    "is_pruned",
-    "l1_unstructured",
-    "ln_structured",
-    "random_structured",
-    "random_unstructured",
-    "remove",
-]
+    "BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured",
+    "PruningContainer", "RandomStructured", "RandomUnstructured", "custom_from_mask",
+    "global_unstructured", "identity", "is_pruned", "l1_unstructured", "ln_structured",
+    "random_structured", "random_unstructured", "remove",
+]  # fmt: skip
 
 
 class BasePruningMethod(ABC):

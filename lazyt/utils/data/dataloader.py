@@ -31,21 +31,10 @@ from lazyt.utils.data.workers import LocalBatches as _SingleProcessDataLoaderIte
 from lazyt.utils.data.workers import ParallelBatches as _MultiProcessingDataLoaderIter
 
 __all__ = [
-    "BatchSampler",
-    "DataLoader",
-    "Dataset",
-    "IterableDataset",
-    "RandomSampler",
-    "Sampler",
-    "SequentialSampler",
-    "_BaseDataLoaderIter",
-    "_DatasetKind",
-    "_MultiProcessingDataLoaderIter",
-    "_SingleProcessDataLoaderIter",
-    "default_collate",
-    "default_convert",
-    "get_worker_info",
-]
+    "BatchSampler", "DataLoader", "Dataset", "IterableDataset", "RandomSampler", "Sampler",
+    "SequentialSampler", "_BaseDataLoaderIter", "_DatasetKind", "_MultiProcessingDataLoaderIter",
+    "_SingleProcessDataLoaderIter", "default_collate", "default_convert", "get_worker_info",
+]  # fmt: skip
 
 #: Attributes that may not be changed: others were made of them.
 _FIXED = frozenset({
