@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lazyt import extensions
 from lazyt.config import config
-from lazyt.errors import ArgumentError, PassError
+from lazyt.errors import ArgumentError, PassError, VerifyError
 from lazyt.extensions import Handle as Handle
 from lazyt.extensions import LoadError as LoadError
 from lazyt.extensions import load as load
@@ -355,8 +355,20 @@ def _changed_kernel(kernel: Kernel) -> Kernel:
             raise PassError(
                 f"{_where(step)} changed the buffers of {kernel.name}: they have to stay"
             )
+        if config.verify:
+            try:
+                _check_kernel(made)
+            except VerifyError as error:
+                raise VerifyError(f"after {_where(step)}: {error}") from error
         kernel = made
     return kernel
+
+
+def _check_kernel(kernel: Kernel) -> None:
+    from lazyt.ir.verifier import check_bounds, verify_kernel
+
+    verify_kernel(kernel)
+    check_bounds(kernel)
 
 
 @ages_left()
@@ -427,19 +439,13 @@ def compile_graph(
         watch.grouped(groups)
     inline = fusing.inline if fusing is not None and fusing.inline >= 0 else config.inline_reduce
 
-    def check(kernel: Kernel) -> None:
-        from lazyt.ir.verifier import check_bounds, verify_kernel
-
-        verify_kernel(kernel)
-        check_bounds(kernel)
-
     return assemble(
         groups,
         normal,
         inputs,
         chosen.printer(any_size, choices),
         inline,
-        check if config.verify else None,
+        _check_kernel if config.verify else None,
         donated,
         chosen.launching,
         not any_size,

@@ -54,12 +54,13 @@ from lazyt.ops.leaves import DETACH, TRANSFER, detach, input_, put, random, tran
 from lazyt.ops.libraries import LIBRARY
 from lazyt.ops.registry import OPS
 from lazyt.ops.routines import library, library_parts
+from lazyt.ops.walking import match_call
 
 __all__ = [
     "DETACH", "LIBRARY", "OPS", "TRANSFER", "along_axis", "apply", "arg_reduce", "batch_all",
     "broadcast_to", "cast", "concat", "constant", "contract", "contract_spread", "detach",
     "elementwise", "exclusive_product", "expand", "flip", "gather", "input_", "iota", "library",
-    "library_parts", "linear_recurrence", "pad", "permute", "pick_rows", "positions", "product",
-    "put", "random", "reduce_", "reshape", "row_major", "scan", "scatter", "slice_",
+    "library_parts", "linear_recurrence", "match_call", "pad", "permute", "pick_rows", "positions",
+    "product", "put", "random", "reduce_", "reshape", "row_major", "scan", "scatter", "slice_",
     "slice_contract", "sort", "sum_to", "transfer", "update", "variable", "window", "zeros_like",
 ]  # fmt: skip

@@ -60,6 +60,8 @@ class Prepared:
         return self.plan.run(inputs + self.fixed)
 
 
+#: Plans that are remembered of a structure.
+MOST_PLANS = 256
 NOBODY: Mapping[Node, int] = MappingProxyType({})
 
 
@@ -233,6 +235,8 @@ def _find(
             raise
         return None
     plan.heads = heads
+    if len(plans) >= MOST_PLANS:  # each number is compiled for where a pass has to see them
+        del plans[0]
     plans.append(plan)
     return plan, [numbers[i] for i in lifted]
 

@@ -17,6 +17,7 @@ import re
 import sys
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -81,7 +82,12 @@ def definitions_outside(roots: Sequence[Node]) -> Definition:
 @functools.cache
 def _definition(item: Op | ScalarFunction) -> Definition:
     """Everything that an op or a function is defined by."""
-    return definition_of({name: value for name, value in vars(item).items() if name != "heavy"})
+    return definition_of(_facts(item))
+
+
+def _facts(item: Op | ScalarFunction) -> dict[str, Any]:
+    """What it was made of, without what it has found out since."""
+    return {field.name: getattr(item, field.name) for field in fields(item)}
 
 
 def definition_of(value: Any) -> Definition:
@@ -116,6 +122,8 @@ class _Walk:
         """Texts that are equal for equal definitions."""
         if type(value) in _PLAIN:
             yield repr(value)
+        elif type(value) in (tuple, frozenset, CodeType):  # equal ones may be one object, or not
+            yield from self._of_object(value)
         elif id(value) in self._seen:
             yield "again"
         else:
@@ -165,7 +173,7 @@ class _Walk:
             yield value.name
         elif isinstance(value, (Op, ScalarFunction)):
             yield value.name
-            yield from [] if is_known(_home_of(value)) else self.parts(dict(vars(value)))
+            yield from [] if is_known(_home_of(value)) else self.parts(_facts(value))
         else:
             yield from self._of_instance(value)
 
@@ -200,16 +208,18 @@ class _Walk:
     def _of_function_or_class(self, value: FunctionType | type) -> Iterator[str]:
         """A function or class: by its name where it is the package's or an installed one."""
         yield f"{value.__module__}.{value.__qualname__}"
-        if is_known(value.__module__):
-            return
+        known = is_known(value.__module__)
         if isinstance(value, type):
-            yield from self._of_class(value)
+            yield from () if known else self._of_class(value)
             return
-        yield from self.parts(value.__code__)
-        yield from self.parts((value.__defaults__, value.__kwdefaults__))
+        # What a function of the package has been given may be from outside.
         for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
             self._name = name
             yield from self.parts(_content(cell))
+        if known:
+            return
+        yield from self.parts(value.__code__)
+        yield from self.parts((value.__defaults__, value.__kwdefaults__))
         for name in _names(value.__code__):
             if name in value.__globals__:
                 yield name

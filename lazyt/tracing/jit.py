@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
+from lazyt import extensions
 from lazyt.config import config, tuned_here
 from lazyt.errors import LazytError, warn
 from lazyt.handle.dispatch import one_memory
@@ -319,6 +320,8 @@ class Captured:
 
     def _moving(self, flat: Flat) -> list[int]:
         """Which leaves are numbers to be followed through the function (``symbolic_numbers``)."""
+        if extensions.needs_constants():
+            return []
         try:
             found = self._changing.positions(flat.shape, flat.leaves)
         except TypeError:  # keys of a dict that cannot be compared
