@@ -34,7 +34,11 @@ MODULES = {
 def _usage() -> str:
     lines = [f"  {name:7} {text}" for name, text in COMMANDS.items()]
     head = "usage: python -m lazyt COMMAND ... | --version\n\n"
-    return head + "\n".join(lines) + "\n\nCOMMAND --help says what a command takes.\n"
+    rest = (
+        "COMMAND --help says what a command takes. Those that compile programs take --load FILE.py:\n"
+        "a file with passes, ops or targets of your own (LAZYT_LOAD: for any program).\n"
+    )
+    return head + "\n".join(lines) + "\n\n" + rest
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 import lazyt
 from lazyt import compiler, ops
 from lazyt.handle.dispatch import unwrap, wrap
-from lazyt.ir.graph import Node, Type, make, rebuild, remake
+from lazyt.ir.graph import Node, Op, Type, make, rebuild, remake
 from lazyt.ir.scalar import Expr, arg, call, const
 from lazyt.ops.registry import linear_jvp
 
@@ -75,7 +75,7 @@ def _lower(node: Node, index: Any, read: Any) -> Expr:
 
 
 FACTOR = 3.0
-TRIPLE = compiler.define_op(
+TRIPLE: Op = compiler.define_op(
     "triple",
     params=None,
     infer=lambda params, x: Type(x.shape, x.dtype),

@@ -1,4 +1,4 @@
-"""What programs add to the compiler: where it goes, how it ends, and what plans are told apart by."""
+"""What programs add to the compiler: where it stands, how it ends, and which plans are its own."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_kernels_go_through_registered_steps() -> None:
             assert (x * 7).tolist() == [8.0] * 3
     handle.remove()
     assert (x * 7).tolist() == [7.0] * 3
-    with pytest.raises(TypeError, match="takes a compiler.KernelPass, not a Pass"):
+    with pytest.raises(TypeError, match=r"takes a compiler\.KernelPass, not a Pass"):
         compiler.register_kernel_pass(named("x"))  # type: ignore[arg-type]
 
 
