@@ -35,7 +35,7 @@ def _usage() -> str:
     lines = [f"  {name:7} {text}" for name, text in COMMANDS.items()]
     head = "usage: python -m lazyt COMMAND ... | --version\n\n"
     rest = (
-        "COMMAND --help says what a command takes. Those that compile programs take --load FILE.py:\n"
+        "COMMAND --help says what a command takes. Those that compile take --load FILE.py:\n"
         "a file with passes, ops or targets of your own (LAZYT_LOAD: for any program).\n"
     )
     return head + "\n".join(lines) + "\n\n" + rest
