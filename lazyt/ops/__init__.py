@@ -25,6 +25,7 @@ from lazyt.ops.builders import (
     flip,
     gather,
     iota,
+    match_call,
     pad,
     permute,
     reduce_,
@@ -54,7 +55,6 @@ from lazyt.ops.leaves import DETACH, TRANSFER, detach, input_, put, random, tran
 from lazyt.ops.libraries import LIBRARY
 from lazyt.ops.registry import OPS
 from lazyt.ops.routines import library, library_parts
-from lazyt.ops.walking import match_call
 
 __all__ = [
     "DETACH", "LIBRARY", "OPS", "TRANSFER", "along_axis", "apply", "arg_reduce", "batch_all",

@@ -19,6 +19,8 @@ from lazyt.ir.dtypes import DType, bool_, float16, int64, uint32
 from lazyt.ir.graph import Head, Node, Shape, head_of, make, make_of
 from lazyt.ir.scalar import (
     FUNCTIONS,
+    Arg,
+    Call,
     Const,
     Expr,
     Number,
@@ -429,3 +431,33 @@ def sort(kind: str, node: Node, descending: bool = False) -> Node:
     them together, and for one alone it does not pay for the other. Raises ShapeError without axes.
     """
     return make(OPS["sort"], (node,), SortParams(kind, descending))
+
+
+def match_call(node: Node) -> tuple[str | Node | float, ...] | None:
+    """A map of one function, for passes to match: its name, and behind it each operand, a constant
+    as its number, everything else as its node; None for all other nodes.
+
+    ``x * 2`` and ``2 * x`` give ``("mul", x, 2.0)`` and ``("mul", 2.0, x)``. Numbers that are
+    inputs of the plan are nodes: see ``compiler.Pass.needs_constants``.
+
+    Example::
+
+        match match_call(node):
+            case ("mul", Node() as x, float(factor)) | ("mul", float(factor), Node() as x):
+                ...
+    """
+    expr = node.params
+    if node.op.name != "map" or not isinstance(expr, Call):
+        return None
+    found: list[str | Node | float] = [expr.fn.name]
+    for part in expr.args:
+        operand = node.inputs[part.index] if isinstance(part, Arg) else part
+        if isinstance(operand, Node) and operand.op.name == "const":
+            operand = operand.params
+        if isinstance(operand, Const):
+            found.append(operand.value)
+        elif isinstance(operand, Node):
+            found.append(operand)
+        else:  # an expression in an expression
+            return None
+    return tuple(found)

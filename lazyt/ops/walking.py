@@ -12,7 +12,7 @@ from collections.abc import Callable
 from lazyt.errors import InternalError
 from lazyt.ir.graph import Node
 from lazyt.ir.index import Linear, Var, datum
-from lazyt.ir.scalar import Arg, Call, Const, Expr
+from lazyt.ir.scalar import Expr
 
 Index = tuple[Linear, ...]
 Pair = tuple[Node, Index, bool]
@@ -107,33 +107,3 @@ class Walker(ABC):
         if missing:
             self._positions[pair] = name
         return result
-
-
-def match_call(node: Node) -> tuple[str | Node | float, ...] | None:
-    """A map of one function, for passes to match: its name, and behind it each operand, a constant
-    as its number, everything else as its node; None for all other nodes.
-
-    ``x * 2`` and ``2 * x`` give ``("mul", x, 2.0)`` and ``("mul", 2.0, x)``. Numbers that are
-    inputs of the plan are nodes: see ``compiler.Pass.needs_constants``.
-
-    Example::
-
-        match match_call(node):
-            case ("mul", Node() as x, float(factor)) | ("mul", float(factor), Node() as x):
-                ...
-    """
-    expr = node.params
-    if node.op.name != "map" or not isinstance(expr, Call):
-        return None
-    found: list[str | Node | float] = [expr.fn.name]
-    for part in expr.args:
-        operand = node.inputs[part.index] if isinstance(part, Arg) else part
-        if isinstance(operand, Node) and operand.op.name == "const":
-            operand = operand.params
-        if isinstance(operand, Const):
-            found.append(operand.value)
-        elif isinstance(operand, Node):
-            found.append(operand)
-        else:  # an expression in an expression
-            return None
-    return tuple(found)

@@ -283,7 +283,7 @@ class Replay:
 
 
 def _parser() -> Parser:
-    parser = Parser(prog="lazyt replay", description=__doc__)
+    parser = Parser(loads=True, prog="lazyt replay", description=__doc__)
     parser.add_argument("folder", help="a capture, or the folder of one of its plans")
     parser.add_argument("--plan", help="of a capture: the plans with this in their name")
     parser.add_argument("--kernel", help="one kernel: its name, a part of it, or a launch's number")
