@@ -45,7 +45,8 @@ ROOMS: dict[str, frozenset[str]] = {
     "optim": frozenset({"nn", "api", "errors", "config"}),  # averages of modules
     "kernels": API,  # users' texts become nodes, plans and tensors
     "bench": API | {"front"},  # asks the machine, and times the user's API
-    "testing": API,  # makes graphs, and checks what each stage of the compiler makes of them
+    # makes graphs and programs, and checks what each stage of the compiler makes of them
+    "testing": API | {"front", "nn", "optim"},
     "distributions": frozenset({"nn", "linalg", "special", "api", "errors", "config"}),
     # cuda.amp is amp on a GPU, cuda.nvtx names what the profiler shows, and graphs hold modules
     "cuda": frozenset({"amp", "nn", "profiler", "api", "errors", "config"}),

@@ -234,6 +234,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "runtime.winners": {"known": ("atomic", "what tuning found, as read from disk")},
     "serialization": {"_allowed": ("user", "add_safe_globals")},
     "serialization.writing": {"_names": ("atomic", "memo: names that pickles hold")},
+    "testing.programs.maker": {"STEPS": ("import", "how random programs go on")},
     "testing.structural_ops": {"STRUCTURAL": ("import", "how random graphs use each op")},
     "transforms.derivations": {"known": ("atomic", "memo: derivatives of structures")},
     "tuning.found": {"_latest": ("atomic", "memo: the winners as choices")},

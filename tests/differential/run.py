@@ -5,9 +5,9 @@
     python -m tests.differential.run --module lazyt --against torch --seeds 0:1000 [--shrink]
     python -m tests.differential.run --module lazyt --show 17
 
-The first makes programs and writes down what PyTorch shows; it needs no lazyt. The second runs them
-again elsewhere; it needs no PyTorch. The third does both in one process, and can make what differs
-short. The last prints the program of a seed, as the given module makes it.
+The first makes programs and writes down what PyTorch shows. The second runs them again elsewhere;
+it needs no PyTorch. The third does both in one process, and can make what differs short. The last
+prints the program of a seed, as the given module makes it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.differential.comparing import Difference, first_difference
-from tests.differential.machine import Machine
-from tests.differential.making import make_program
-from tests.differential.minimizing import difference_between, minimize
-from tests.differential.programs import Program, load, save
+from lazyt.testing.programs.comparing import Difference, first_difference
+from lazyt.testing.programs.machine import Machine
+from lazyt.testing.programs.making import make_program
+from lazyt.testing.programs.minimizing import difference_between, minimize
+from lazyt.testing.programs.program import Program, load, save
 
 
 def arguments() -> argparse.Namespace:

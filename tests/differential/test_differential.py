@@ -18,11 +18,11 @@ from pathlib import Path
 import pytest
 
 import lazyt
-from tests.differential.comparing import Difference, first_difference
-from tests.differential.machine import Machine
-from tests.differential.making import make_program
-from tests.differential.minimizing import difference_between, minimize
-from tests.differential.programs import Facts, Program, load, save
+from lazyt.testing.programs.comparing import Difference, first_difference
+from lazyt.testing.programs.machine import Machine
+from lazyt.testing.programs.making import make_program
+from lazyt.testing.programs.minimizing import difference_between, minimize
+from lazyt.testing.programs.program import Facts, Program, load, save
 
 RECORD = Path(__file__).with_name("recorded.xz")
 CHUNKS = 20

@@ -26,9 +26,9 @@ from lazyt import Tensor
 from lazyt.config import config
 from lazyt.plan import build, planning, tiers
 from lazyt.plan.build import Code, Plan
+from lazyt.testing.programs.machine import Machine
+from lazyt.testing.programs.program import Program, load
 from tests import recording
-from tests.differential.machine import Machine
-from tests.differential.programs import Program, load
 from tests.end_to_end.swap_programs import CELLS
 from tests.tensor import step_programs
 

@@ -1,7 +1,7 @@
 """Parts of random programs, captured, do what they do without capture.
 
-The programs are those of ``tests/differential``; ``tests.differential.staged`` makes functions of
-their statements and says what is compared. Plans are interpreted, and a few compiled.
+The programs are those of ``tests/differential``; ``lazyt.testing.programs.captured`` makes
+functions of their statements and says what is compared. Plans are interpreted, and a few compiled.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import random
 import pytest
 
 import lazyt as lt
-from tests.differential.programs import load
-from tests.differential.staged import Stage, difference, interpreted, report, run_statements, stages
+from lazyt.testing.programs.captured import Stage, difference, report, run_statements, stages
+from lazyt.testing.programs.program import load
+from tests.differential.staged import interpreted
 from tests.differential.test_differential import RECORD
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from tests.differential.maker import Maker, repeats, step
-from tests.differential.making_math import is_float
+from lazyt.testing.programs.maker import Maker, repeats, step
+from lazyt.testing.programs.making_math import is_float
 
 
 @step(1.5)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.differential.observing import (
+from lazyt.testing.programs.observing import (
     describe,
     gradient,
     is_plain,
@@ -19,7 +19,7 @@ from tests.differential.observing import (
     storage_key,
     values_of,
 )
-from tests.differential.programs import Facts
+from lazyt.testing.programs.program import Facts
 
 NAME = re.compile(r"\b([tan]\d+)\b")
 BOUND = re.compile(r"^\s*((?:[tan]\d+(?:, )?)+)(?:\*rest|,)? = ", re.MULTILINE)

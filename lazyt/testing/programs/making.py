@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.differential import (
+import lazyt
+from lazyt.testing.programs import (
     making_gradients,
     making_math,
     making_python,
@@ -12,21 +13,29 @@ from tests.differential import (
     making_views,
     making_writes,
 )
-from tests.differential.maker import Maker
-from tests.differential.programs import Facts, Program
+from lazyt.testing.programs.maker import Maker
+from lazyt.testing.programs.program import Facts, Program
 
 FAMILIES = (
     making_gradients, making_math, making_python, making_tensors, making_views, making_writes,
 )  # fmt: skip
 
 
-def make_program(seed: int, module: Any, length: int = 22) -> Program:
+def make_program(seed: int, module: Any = None, length: int = 22) -> Program:
     """The program of a seed, with what it showed on ``module``.
 
     Args:
-        module: of PyTorch's API; the program depends on it only as far as its results do.
+        module: of PyTorch's API; the program depends on it only as far as its results do. By
+            default lazyt's interpreter.
         length: number of statements, about.
+
+    >>> program = make_program(7)
+    >>> len(program.steps) >= 22, program == make_program(7)
+    (True, True)
     """
+    if module is None:
+        with lazyt.config.override(interpret=True):
+            return make_program(seed, lazyt, length)
     maker = Maker(seed, module)
     steps: list[str] = []
     facts: list[Facts] = []

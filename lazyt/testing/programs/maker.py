@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tests.differential.machine import Machine
-from tests.differential.observing import is_tensor, storage_key
+from lazyt.testing.programs.machine import Machine
+from lazyt.testing.programs.observing import is_tensor, storage_key
 
 Step = Callable[["Maker"], "str | None"]
 S = TypeVar("S", bound=Step)
@@ -208,19 +208,19 @@ def stands_alone(m: Maker, name: str) -> bool:
 
 def repeats(tensor: Any) -> bool:
     """Whether two elements are in one place."""
-    places = _places(tensor)
-    return len(set(places)) < len(places)
+    addresses = _addresses(tensor)
+    return len(set(addresses)) < len(addresses)
 
 
 def overlaps(target: Any, source: Any) -> bool:
     """Whether writing to ``target`` from ``source`` reads what was already written."""
     if storage_key(target) != storage_key(source):
         return False
-    places = [_places(t) for t in (target, source)]
-    return places[0] != places[1] and bool(set(places[0]) & set(places[1]))
+    addresses = [_addresses(t) for t in (target, source)]
+    return addresses[0] != addresses[1] and bool(set(addresses[0]) & set(addresses[1]))
 
 
-def _places(tensor: Any) -> list[int]:
+def _addresses(tensor: Any) -> list[int]:
     shape = tuple(tensor.shape)
     grid = np.zeros(shape, np.int64) + tensor.storage_offset()
     for axis, (extent, stride) in enumerate(zip(shape, tensor.stride())):

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tests.differential.programs import Facts
+from lazyt.testing.programs.program import Facts
 
 #: Largest relative error of values that implementations may round differently, by the coarsest
 #: dtype of the program so far.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.differential.comparing import Difference, first_difference
-from tests.differential.machine import Machine
-from tests.differential.programs import Program
+from lazyt.testing.programs.comparing import Difference, first_difference
+from lazyt.testing.programs.machine import Machine
+from lazyt.testing.programs.program import Program
 
 Check = Callable[[tuple[str, ...]], Difference | None]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.differential.maker import Maker, repeats, stands_alone, step
-from tests.differential.making_math import is_float
+from lazyt.testing.programs.maker import Maker, repeats, stands_alone, step
+from lazyt.testing.programs.making_math import is_float
 
 
 @step(2)
@@ -82,7 +82,7 @@ def without(m: Maker) -> str | None:
 
 
 @step(1)
-def kept(m: Maker) -> str | None:
+def graph_retained(m: Maker) -> str | None:
     """Gradients of what is no leaf, and hooks."""
     x = m.tensor(lambda t: t.requires_grad)
     if x is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tests.differential.maker import FLOATS, Maker, step
+from lazyt.testing.programs.maker import FLOATS, Maker, step
 
 
 def is_float(m: Maker, name: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tests.differential.maker import Maker, step
+from lazyt.testing.programs.maker import Maker, step
 
 
 def cut(m: Maker, extent: int) -> str:
@@ -36,7 +36,7 @@ def basic_index(m: Maker, shape: tuple[int, ...]) -> str:
     return ", ".join(items) or "..."
 
 
-def places(m: Maker, extent: int, distinct: bool = False) -> list[int]:
+def positions(m: Maker, extent: int, distinct: bool = False) -> list[int]:
     """Positions along a dimension."""
     if not extent:
         return []
@@ -60,7 +60,7 @@ def fancy_index(m: Maker, name: str, distinct: bool = False) -> str:
         return m.one("...", "None", "True", "torch.tensor(False)")
     axis = m.random.randrange(len(shape))
     items = [":" if m.chance(0.7) else cut(m, shape[d]) for d in range(axis)]
-    chosen = places(m, shape[axis], distinct)
+    chosen = positions(m, shape[axis], distinct)
     if not distinct and m.chance(0.06 * m.errors):
         chosen.append(shape[axis])
     kind = m.one("", "", ", dtype=torch.int32", ", dtype=torch.uint8") if m.chance(0.3) else ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tests.differential.maker import FLOATS, Maker, repeats, stands_alone, step
-from tests.differential.making_views import basic_index, fancy_index, places
+from lazyt.testing.programs.maker import FLOATS, Maker, repeats, stands_alone, step
+from lazyt.testing.programs.making_views import basic_index, fancy_index, positions
 
 
 def writable(m: Maker) -> str | None:
@@ -125,7 +125,7 @@ def scattered(m: Maker) -> str | None:
     rank = target.ndim
     dim = m.dim(rank)
     extent = target.shape[dim] if rank and -rank <= dim < rank else 1
-    chosen = [p % extent for p in places(m, extent, distinct=True)] if extent else []
+    chosen = [p % extent for p in positions(m, extent, distinct=True)] if extent else []
     outside = math.prod(target.shape) > 0 and rank > 0 and m.chance(0.05 * m.errors)
     if outside:
         chosen = [*chosen, extent]

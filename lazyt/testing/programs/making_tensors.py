@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tests.differential.maker import FLOATS, SHAPES, WHOLE, Maker, step
+from lazyt.testing.programs.maker import FLOATS, SHAPES, WHOLE, Maker, step
 
 
 def data(m: Maker, shape: tuple[int, ...], kind: str) -> str:
