@@ -344,6 +344,37 @@ def topological(roots: Iterable[Node], stop: Callable[[Node], bool] | None = Non
     return order
 
 
+class Rewrites:
+    """Counts the nodes that ``rebuild`` replaces by others than the same on other inputs, and lets
+    it replace ``most`` at most.
+
+    Attributes:
+        count: how many were or would have been replaced.
+        last: the latest that was replaced.
+    """
+
+    __slots__ = ("count", "last", "most")
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.count = 0
+        self.last: Node | None = None
+
+    def decide(self, node: Node, plain: Node, new: Node) -> Node:
+        """``new``, or ``plain`` where enough nodes have been replaced."""
+        if new is plain or new.type != plain.type:
+            return new
+        self.count += 1
+        if self.count > self.most:
+            return plain
+        self.last = node
+        return new
+
+
+#: What counts and limits the rewrites of all passes, where somebody looks for the wrong one.
+rewrites: Rewrites | None = None
+
+
 def rebuild(
     roots: Sequence[Node],
     change: Callable[[Node, tuple[Node, ...]], Node],
@@ -360,7 +391,10 @@ def rebuild(
         if stop is not None and stop(node):
             done[node] = change(node, node.inputs)
         else:
-            done[node] = change(node, tuple(done[i] for i in node.inputs))
+            inputs = tuple(done[i] for i in node.inputs)
+            done[node] = change(node, inputs)
+            if rewrites is not None and node.inputs:
+                done[node] = rewrites.decide(node, remake(node, inputs), done[node])
         if here is not None and node.source != here:
             _ascribe(done[node], here, node.source)
     return [done[r] for r in roots]

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from lazyt import ops
 from lazyt.ir.graph import Node, rebuild, remake
-from lazyt.ops.reduction import IDENTITIES, reduction_runs
+from lazyt.ir.kernel import reduction_runs
+from lazyt.ops.reduction import IDENTITIES
 
 
 def split_reductions(roots: Sequence[Node]) -> list[Node]:

@@ -22,6 +22,8 @@ import numpy as np
 from lazyt.errors import VerifyError
 from lazyt.ir.dtypes import DType, bfloat16, bool_, encode_bfloat16
 from lazyt.ir.graph import Node, topological
+from lazyt.ir.kernel import reduction_runs
+from lazyt.ir.kernel_interpreter import fused_multiply_add, reduce_in_order
 from lazyt.ir.printer import graph_lines
 from lazyt.ir.scalar import Call, Expr, ScalarFunction, applied, post_order
 from lazyt.ir.verifier import annotate, verify_graph, verify_roots
@@ -168,7 +170,54 @@ def work_of(roots: Sequence[Node]) -> int:
     return total
 
 
-# ------------------------------------------------------- values, and how far they may be apart
+# ----------------------------------------------------------------------- values, to the bit
+
+
+def ordered(node: Node, *arrays: Array) -> Any:
+    """The value of a node in the order of additions that kernels have, which is part of what lazyt
+    promises: sums and products of elements by lanes and blocks, contractions by fused steps."""
+    if node.dtype.kind == "f" and node.op.name == "reduce" and node.params.kind in ("sum", "prod"):
+        return _reduced(node, *arrays)
+    if node.dtype.kind == "f" and node.op.name == "contract":
+        return _contracted(node, *arrays)
+    return node.op.evaluate(node, *arrays)
+
+
+def _reduced(node: Node, values: Array) -> Array:
+    kind, dtype = node.params.kind, node.dtype.compute
+    shape = values.shape
+    axes = sorted(axis for axis in node.params.axes if shape[axis] != 1)
+    for first, last in reversed(reduction_runs(axes, shape)):
+        length = math.prod(values.shape[first : last + 1])
+        flat = values.reshape(*values.shape[:first], length, *values.shape[last + 1 :])
+        folded = reduce_in_order(kind, np.moveaxis(flat, first, -1), dtype)
+        ones = (1,) * (last - first + 1)
+        values = folded.reshape(*values.shape[:first], *ones, *values.shape[last + 1 :])
+    return np.ascontiguousarray(values).reshape(node.shape)
+
+
+def _contracted(node: Node, left: Array, right: Array) -> Array:
+    params = node.params
+    labels = [*params.out, *(label for label in params.left if label not in params.out)]
+    extents = dict(zip((*params.left, *params.right), (*left.shape, *right.shape)))
+    inner = math.prod(extents[label] for label in labels[len(params.out) :])
+
+    def spread(array: Array, own: Sequence[int]) -> Array:
+        order = [own.index(label) for label in labels if label in own]
+        shape = [extents[label] if label in own else 1 for label in labels]
+        moved = array.transpose(order).reshape(shape)
+        across = moved.shape[: len(params.out)]
+        summed = [extents[label] for label in labels[len(params.out) :]]
+        return np.broadcast_to(moved, (*across, *summed)).reshape(*across, inner)
+
+    a, b = spread(left, params.left), spread(right, params.right)
+    total = np.zeros(node.shape, left.dtype)
+    for k in range(inner):
+        total = fused_multiply_add(a[..., k], b[..., k], total)
+    return np.ascontiguousarray(total).reshape(node.shape)
+
+
+# ------------------------------------------------------- how far right values may be apart
 
 
 def _is_exact(function: ScalarFunction) -> bool:
@@ -194,12 +243,12 @@ class _Errors:
 
     def __call__(self, node: Node, *arrays: Array) -> Any:
         if not is_inexact(node):
-            return node.op.evaluate(node, *arrays)
+            return ordered(node, *arrays)
         if node.op.name == "map":
             changed = SimpleNamespace(params=self._expression(node.params), shape=node.shape)
             result = node.op.evaluate(changed, *arrays)  # type: ignore[arg-type]
         else:
-            result = node.op.evaluate(node, *arrays)
+            result = ordered(node, *arrays)
             if not node.dtype.is_half:
                 result = self.disturb(result, node.dtype, 8 * ULPS)
         return self.disturb(result, node.dtype, 2) if node.dtype.is_half else result
@@ -247,7 +296,7 @@ class Wanted:
 
 def wanted(roots: Sequence[Node], given: Given) -> list[Wanted]:
     """What ``roots`` are of the inputs ``given``, and how far right results may be from it."""
-    values = interpret(roots, given)
+    values = interpret(roots, given, ordered)
     if not any(is_inexact(node) for node in topological(roots, _has_value)):
         return [Wanted(value, None) for value in values]
     apart: list[Array | None] = [None] * len(values)
@@ -352,7 +401,7 @@ class Cases:
     def fault(self, roots: Sequence[Node], tolerance: float = 0.0) -> Fault | None:
         """The first root of another graph over the same leaves whose value is another one."""
         for kind, given, wants in self:
-            got = interpret(roots, given)
+            got = interpret(roots, given, ordered)
             for number, (root, value, want) in enumerate(zip(roots, got, wants, strict=True)):
                 text = difference(value, want, root.dtype, tolerance)
                 if text:
@@ -385,12 +434,12 @@ def first_new_value(before: Sequence[Node], after: Sequence[Node], fault: Fault)
     type has, which is most likely what went wrong; the root itself where there is none."""
     old = topological(before, _has_value)
     known: dict[tuple[Any, ...], set[bytes]] = {}
-    for node, value in zip(old, interpret(old, fault.given), strict=True):
+    for node, value in zip(old, interpret(old, fault.given, ordered), strict=True):
         known.setdefault((node.shape, node.dtype), set()).add(value.tobytes())
     root = after[fault.root]
     order = topological([root], _has_value)
     were = set(old)
-    for node, value in zip(order, interpret(order, fault.given), strict=True):
+    for node, value in zip(order, interpret(order, fault.given, ordered), strict=True):
         alike = known.get((node.shape, node.dtype), set())
         if node not in were and alike and value.tobytes() not in alike:
             return node

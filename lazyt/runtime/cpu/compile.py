@@ -116,6 +116,12 @@ class Compiler:
         flags = [flag for flag in self.flags if flag not in (*_SPEED, "-O3")]
         return replace(self, flags=("-O1" if "clang" in self.version else "-Og", *flags))
 
+    @property
+    def plain(self) -> Compiler:
+        """The same, told to optimize nothing: what its results are compared with."""
+        flags = [flag for flag in self.flags if flag not in (*_SPEED, "-O3")]
+        return replace(self, flags=("-O0", *flags))
+
     def identity(self) -> str:
         """Text that differs wherever two compilers could make different code here."""
         return "\n".join((*self.command, self.version, self.target, *self.flags))

@@ -267,12 +267,13 @@ def _remember(fingerprint: str, executable: Executable) -> Executable:
     return executable
 
 
-def load_once(program: Program) -> Executable:
-    """``program`` compiled for a trial: nothing of it is remembered or kept on disk.
+def load_once(program: Program, compiler: compile.Compiler | None = None) -> Executable:
+    """``program`` compiled for a trial, by the compiler given or the usual one: nothing of it is
+    remembered or kept on disk.
 
     Raises NoCompilerError and CompileError as ``load``.
     """
-    compiler = compile.find()
+    compiler = compiler or compile.find()
     binary = compile.build(program, compiler, f"trial-{program.text_hash()[:40]}")
     try:
         return Executable(program, _open_copy(binary, _open))
