@@ -11,6 +11,7 @@ import numpy as np
 from lazyt.errors import BoundsError, DTypeError, InternalError, ShapeError
 from lazyt.ir.dtypes import bool_, int64
 from lazyt.ir.graph import Node, Type
+from lazyt.ir.scalar import FUNCTIONS
 from lazyt.ops import builders as build
 from lazyt.ops.builders import GatherParams, ScatterParams, SliceParams, SortParams, UpdateParams
 from lazyt.ops.compositions import batch_all, matrix_rows, pick_rows, zeros_like
@@ -162,6 +163,12 @@ def _scatter_evaluate(node: Node, base: Any, index: Any, updates: Any) -> Any:
     places = (*_rows(at, batch), at)
     if kind == "set":
         out[places] = values
+    elif kind in ("max", "min") and node.dtype.kind == "f" and (values == 0).any():
+        # Of zeros of two signs the first stays; NumPy's extremes are not that particular.
+        meet = FUNCTIONS["maximum" if kind == "max" else "minimum"].evaluate
+        for n in range(at.shape[-1]):
+            place = (*(row[..., 0] for row in places[:-1]), at[..., n])
+            out[place] = meet(out[place], values[(slice(None),) * batch + (n,)])
     else:
         _MEET[kind].at(out, places, values)
     return np.moveaxis(out, batch, axis)

@@ -170,7 +170,25 @@ def _scan_evaluate(node: Node, array: Any) -> Any:
     kind, axis = node.params
     wide = running_dtype(kind, node.dtype)
     running = array.dtype if wide is node.dtype else wide.numpy
-    return _RUNNING[kind].accumulate(array, axis, dtype=running).astype(array.dtype, copy=False)
+    found = _RUNNING[kind].accumulate(array, axis, dtype=running).astype(array.dtype, copy=False)
+    if node.dtype.kind != "f":
+        return found
+    if kind == "sum":
+        return found + 0  # sums begin with 0, which -0 added to it leaves
+    return found if kind == "prod" else _first_zeros(found, array, axis)
+
+
+def _first_zeros(extremes: Any, array: Any, axis: int) -> Any:
+    """Running extremes, of which those that are zero are the first zero there was: NumPy's have any
+    of the signs."""
+    zero = extremes == 0
+    if not zero.any():
+        return extremes
+    before = np.roll(zero, 1, axis)
+    before[(slice(None),) * axis + (0,)] = False
+    ramp = np.arange(array.shape[axis]).reshape([-1 if n == axis else 1 for n in range(array.ndim)])
+    first = np.maximum.accumulate(np.where(zero & ~before, ramp, 0), axis)
+    return np.where(zero, np.take_along_axis(array, first, axis), extremes)
 
 
 def _running_extremes(node: Node) -> Node:

@@ -92,7 +92,7 @@ def examine(
     roots: Sequence[Node],
     *,
     inputs: Sequence[Array] | None = None,
-    kinds: Sequence[str] = KINDS,
+    kinds: Sequence[str] | None = None,
     seed: int = 0,
     target: str = "c",
     passes: Sequence[Pass] | None = None,
@@ -102,12 +102,12 @@ def examine(
     Args:
         roots: results of a graph without computed values other than those of its inputs.
         inputs: stored arrays of its inputs in the order in which it is printed; by default what
-            they hold, or where one holds nothing, arrays of all ``kinds``.
-        kinds, seed: of inputs that are made, see ``value_checks``.
+            they hold, or where one holds nothing, arrays of all kinds.
+        kinds, seed: of inputs that are made instead, see ``value_checks``.
         target: ``c``, ``cuda`` (on the emulator), or ``""`` to stop at kernels.
         passes: instead of the recipe's.
     """
-    own = inputs if inputs is not None else data_of(roots)
+    own = data_of(roots) if inputs is None and kinds is None else inputs
     try:
         verify_graph(roots)
         graph = fresh(roots)
@@ -118,7 +118,7 @@ def examine(
         given = dict(zip(leaves, own, strict=True))
         cases = [Case("the given", given, wanted(graph, given))]
     else:
-        cases = [Case(*case) for case in Cases(graph, kinds, seed)]
+        cases = [Case(*case) for case in Cases(graph, kinds or KINDS, seed)]
     walk = _Walk(graph, leaves, cases, target)
     found = walk.passes(passes)
     for stage in (walk.groups, walk.kernels, walk.plan, walk.target):
