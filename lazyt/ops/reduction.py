@@ -9,7 +9,7 @@ import numpy as np
 
 from lazyt.errors import BoundsError, DTypeError, InternalError, ShapeError
 from lazyt.ir.dtypes import bool_, int64, running_dtype
-from lazyt.ir.graph import Node, Shape, Type, make
+from lazyt.ir.graph import Node, Type, make
 from lazyt.ops import builders as build
 from lazyt.ops.builders import ReduceParams, ScanParams
 from lazyt.ops.compositions import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lazyt.errors import VerifyError
+from lazyt.errors import LazytError, VerifyError
 from lazyt.ir.graph import Node
 from lazyt.ir.group import Group, Index
 from lazyt.passes.probe import Probe
@@ -60,7 +60,12 @@ def _point_complaints(group: Group) -> Iterator[str]:
             walked = source, part.place(source.shape, "full")
         else:
             walked = member, part.place(member.shape, extent)
-        for read, index in reads_of(*walked, group):
+        try:
+            found = reads_of(*walked, group)
+        except LazytError as error:  # it goes on into what no kernel of this kind can compute
+            yield f"{member!r} cannot be computed from what is there: {error}"
+            continue
+        for read, index in found:
             if read not in group.members:
                 if read not in group.reads:
                     yield f"{member!r} reads {read!r}, which is not among what the group reads"

@@ -249,7 +249,7 @@ class _Errors:
             return ordered(node, *arrays)
         if node.op.name == "map":
             changed = SimpleNamespace(params=self._expression(node.params), shape=node.shape)
-            result = node.op.evaluate(changed, *arrays)  # type: ignore[arg-type]
+            result = node.op.evaluate(changed, *arrays)
         else:
             result = ordered(node, *arrays)
             if not node.dtype.is_half:

@@ -1,4 +1,4 @@
-"""Which stage of the compiler is the first whose result means something else than what it was given.
+"""Which stage of the compiler is the first that changes what a graph means.
 
 ``examine`` takes one graph through the compiler step by step. Every level has a meaning of its own,
 an interpreter: graphs after each pass, groups, kernels, whole plans over their memory, C compiled
@@ -18,11 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from lazyt import compiler, ops
+from lazyt import compiler, extensions, ops
 from lazyt.codegen.plan.assemble import assemble
 from lazyt.compiler import Pass
 from lazyt.config import config
-from lazyt.errors import CompileError, LazytError, VerifyError
+from lazyt.errors import CompileError, LazytError, PassError, VerifyError
+from lazyt.extensions import targets
 from lazyt.ir.graph import Node, rebuild, remake, topological
 from lazyt.ir.group import Group
 from lazyt.ir.kernel import Kernel
@@ -33,7 +34,6 @@ from lazyt.ir.program import Program
 from lazyt.ir.scalar import FUNCTIONS, applied
 from lazyt.ir.verifier import check_bounds, verify_graph, verify_kernel, verify_roots
 from lazyt.passes.group_verifier import describe, verify_groups
-from lazyt.runtime import value_checks
 from lazyt.runtime.cpu import compile, execute
 from lazyt.runtime.interpreter import interpret
 from lazyt.runtime.memory import Buffer
@@ -45,8 +45,9 @@ class Finding:
     """A stage that is wrong.
 
     Attributes:
-        stage: ``pass 1 simplify``, ``fusion``, ``lowering``, ``kernel pass``, ``memory plan``,
-            ``C printer``, ``C compiler (-O0 differs)``, ``CUDA printer``, ``interpreter``, ``text``.
+        stage: ``pass 1 simplify``, ``fusion``, ``lowering``, ``kernel pass ...``, ``memory plan``,
+            ``C printer``,
+            ``C compiler (-O0 differs)``, ``CUDA printer``, ``interpreter``, ``text``.
         text: what is wrong, in one line or more.
         rewrite: the number of the pass's rewrite that makes the difference, None where that is not
             known, and the line it stands for.
@@ -149,21 +150,17 @@ class _Walk:
                 stage = f"pass {number} {step.name}"
                 return self._rewritten(stage, step, before, tolerance, found, current)
             if tolerance:
-                self.cases = [
-                    Case(c.kind, c.given, wanted(current, c.given)) for c in self.cases
-                ]
+                self.cases = [Case(c.kind, c.given, wanted(current, c.given)) for c in self.cases]
         self.normal = current
         return None
 
-    def _after(
-        self, step: Pass, before: list[Node], tolerance: float
-    ) -> tuple[str, list[Node]]:
+    def _after(self, step: Pass, before: list[Node], tolerance: float) -> tuple[str, list[Node]]:
         """What is wrong after a pass, or nothing, and the graph after it."""
         try:
-            after = list(step.run(before))
+            after = compiler.apply_pass(step, before)
             verify_roots(before, after)
             verify_graph(after)
-        except VerifyError as error:
+        except (VerifyError, PassError) as error:
             return str(error), before
         except Exception as error:  # the pass itself fails, whatever it is
             return f"it raises {type(error).__name__}: {error}", before
@@ -260,6 +257,9 @@ class _Walk:
                 if text:
                     stage = single.blame(given, wants, got)
                     return Finding(stage, f"{title}, {case.kind} inputs: {text}", ir=single.text)
+                changed = single.changed(title, given, wants)
+                if changed is not None:
+                    return changed
         return None
 
     def plan(self) -> Finding | None:
@@ -363,13 +363,15 @@ class Single:
             check_bounds(kernel)
 
         reads = sorted(group.reads, key=lambda node: repr(node))
+        target = targets.named("c")
         program, kernels = assemble(
             [group],
             list(group.stored),
             reads,
-            targets.named("c").printer(False, None),
+            target.printer(False, None),
             config.inline_reduce,
             check,
+            launching=target.launching,
         )
         return Single(group, program, kernels, reads, list(group.stored))
 
@@ -380,12 +382,35 @@ class Single:
 
     def inputs(self, given: Mapping[Node, Array]) -> dict[Node, Array]:
         """The graph's inputs, and the values that the group reads, of these."""
-        return {**given, **dict(zip(self.reads, interpret(self.reads, given, ordered), strict=True))}
+        return {
+            **given,
+            **dict(zip(self.reads, interpret(self.reads, given, ordered), strict=True)),
+        }
 
     def interpreted(self, given: Mapping[Node, Array]) -> list[Array]:
         """What its kernels mean."""
         raw = run_program(self.program, self.kernels, [given[node] for node in self.reads])
         return _typed(raw, self.stored)
+
+    def changed(
+        self, title: str, given: Mapping[Node, Array], wants: Sequence[Wanted]
+    ) -> Finding | None:
+        """What is wrong after the passes over kernels that programs have registered."""
+        kernels = list(self.kernels)
+        for step in extensions.force.kernel_passes:
+            stage = f"kernel pass {step.name}"
+            try:
+                kernels = [step.run(kernel) for kernel in kernels]
+                for kernel in kernels:
+                    verify_kernel(kernel)
+                    check_bounds(kernel)
+                raw = run_program(self.program, kernels, [given[node] for node in self.reads])
+            except Exception as error:
+                return Finding(stage, f"{title}: {type(error).__name__}: {error}")
+            text = self.compared(_typed(raw, self.stored), wants)
+            if text:
+                return Finding(stage, f"{title}: {text}", ir="".join(map(print_kernel, kernels)))
+        return None
 
     def computed(self, given: Mapping[Node, Array]) -> list[Array]:
         """What its C computes."""
@@ -425,9 +450,7 @@ def _typed(raw: Sequence[Array], roots: Sequence[Node]) -> list[Array]:
     ]
 
 
-def run_compiled(
-    run: execute.Executable, program: Program, inputs: Sequence[Array]
-) -> list[Array]:
+def run_compiled(run: execute.Executable, program: Program, inputs: Sequence[Array]) -> list[Array]:
     """What a compiled plan computes: the bytes of each root."""
     given = [_buffer(item) for item in inputs]
     sizes: dict[int, int] = {}
@@ -442,7 +465,9 @@ def run_compiled(
     found = []
     for n in program.results:
         if n >= 0:
-            found.append(_bytes(outputs[n], sizes.get(n, 0)) if n < len(outputs) else _bytes(None, 0))
+            found.append(
+                _bytes(outputs[n], sizes.get(n, 0)) if n < len(outputs) else _bytes(None, 0)
+            )
         else:
             found.append(_bytes(given[-1 - n], inputs[-1 - n].nbytes))
     return found
@@ -460,9 +485,7 @@ def _bytes(buffer: Buffer | None, size: int) -> Array:
     return np.frombuffer(ctypes.string_at(buffer.ptr, size), np.uint8)
 
 
-def with_values(
-    roots: Sequence[Node], given: Mapping[Node, Array], place: str = ""
-) -> list[Node]:
+def with_values(roots: Sequence[Node], given: Mapping[Node, Array], place: str = "") -> list[Node]:
     """The graph over inputs that hold the arrays of ``given``, on a device."""
     from lazyt.plan.device_plans import moved
 
@@ -504,7 +527,8 @@ _REFERENCES: dict[str, Callable[..., float]] = {
     "asinh": math.asinh, "atan": math.atan, "atan2": math.atan2, "atanh": math.atanh,
     "ceil": math.ceil, "copysign": math.copysign, "cos": math.cos, "cosh": math.cosh,
     "div": operator.truediv, "eq": operator.eq, "erf": math.erf, "erfc": math.erfc, "exp": math.exp,
-    "exp2": lambda x: 2.0**x, "expm1": math.expm1, "floor": math.floor, "floordiv": operator.floordiv,
+    "exp2": lambda x: 2.0**x, "expm1": math.expm1, "floor": math.floor,
+    "floordiv": operator.floordiv,
     "fmax": max, "fmin": min, "fmod": math.fmod, "ge": operator.ge, "gt": operator.gt,
     "hypot": math.hypot, "isfinite": math.isfinite, "isinf": math.isinf, "isnan": math.isnan,
     "le": operator.le, "lgamma": math.lgamma, "log": math.log, "log10": math.log10,
@@ -524,7 +548,10 @@ def wrong_functions(roots: Iterable[Node]) -> list[str]:
     """The scalar functions of a graph whose meaning in NumPy is not that of Python's function of
     the same name, on a few points."""
     names = {
-        fn.name for node in topological(roots) if node.op.name == "map" for fn in applied(node.params)
+        fn.name
+        for node in topological(roots)
+        if node.op.name == "map"
+        for fn in applied(node.params)
     }
     return sorted(name for name in names if not _agrees(name))
 
@@ -553,7 +580,7 @@ def _tuples(arity: int) -> Iterator[tuple[float, ...]]:
         yield from ((a, b) for a in _POINTS for b in _POINTS)
 
 
-# --------------------------------------------------------------------- rewrites, one after the other
+# ------------------------------------------------------------------ rewrites, one after the other
 
 
 class rebuild_limit:

@@ -1,0 +1,224 @@
+"""Faults planted in every stage of the compiler are found, and the right stage is named."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lazyt import compiler, ops
+from lazyt.compiler import KernelPass, Pass
+from lazyt.extensions import targets
+from lazyt.ir.graph import Node, rebuild, remake
+from lazyt.ir.group import Group
+from lazyt.ir.kernel import Kernel, Phase, Stage, Store
+from lazyt.ir.parser import parse_graph
+from lazyt.ir.scalar import Call
+from lazyt.testing.random_graphs import random_graph
+from lazyt.testing.stages import Finding, examine
+
+GRAPH = """
+graph(%0: float32[5, 40], %1: float32[40, 7], %2: int64[4]) -> (%6, %8, %10)
+%3 = contract(%0, %1) {left=(0, 1), right=(1, 2), out=(0, 2)} : float32[5, 7]
+%4 = map(%3) {tanh($0)} : float32[5, 7]
+%5 = reduce(%4) {kind=sum, axes=(1,)} : float32[5]
+%6 = map(%5) {sub($0, 0.5:float32)} : float32[5]
+%7 = map(%0, %0) {mul($0, exp($1))} : float32[5, 40]
+%8 = reduce(%7) {kind=max, axes=(1,)} : float32[5]
+%9 = flip(%1) {axes=(0,)} : float32[40, 7]
+%10 = gather(%9, %2) {axis=0, batch=0} : float32[4, 7]
+"""
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def graph() -> list[Node]:
+    return parse_graph(GRAPH.lstrip(), ops.OPS)[1]
+
+
+def found(target: str = "c") -> Finding:
+    result = examine(graph(), target=target)
+    assert result is not None
+    return result
+
+
+def test_nothing_is_found_where_nothing_is_wrong() -> None:
+    assert examine(graph()) is None
+    for seed in range(12):
+        assert examine(random_graph(seed).roots, target="") is None
+        assert examine(random_graph(seed).roots, kinds=("hostile",), seed=seed, target="") is None
+
+
+# -------------------------------------------------------------------------------- passes
+
+
+def flipped(node: Node, inputs: tuple[Node, ...]) -> Node:
+    """A rewrite that is wrong: a flip is left out."""
+    return inputs[0] if node.op.name == "flip" else remake(node, inputs)
+
+
+@pytest.mark.parametrize("place", [0, 3, 6])
+def test_a_wrong_pass_is_named_with_its_rewrite(place: int) -> None:
+    wrong = Pass("unflip", lambda roots: rebuild(roots, flipped), "a test")
+    passes = list(compiler.PASSES)
+    passes.insert(place, wrong)
+    result = examine(graph(), passes=passes, target="")
+    assert result is not None and result.stage == f"pass {place + 1} unflip"
+    assert result.rewrite == 1 and "<flip float32[40, 7]>" in result.text
+
+
+def test_one_wrong_rewrite_among_right_ones() -> None:
+    def change(node: Node, inputs: tuple[Node, ...]) -> Node:
+        made = remake(node, inputs)
+        if node.op.name != "map":
+            return made
+        if isinstance(node.params, Call) and node.params.fn.name == "tanh":
+            return ops.apply("sin", inputs[0])
+        return ops.reshape(ops.reshape(made, (made.size,)), made.shape)
+
+    passes = [Pass("around", lambda roots: rebuild(roots, change), "a test")]
+    result = examine(graph(), passes=passes, target="")
+    assert result is not None and result.stage == "pass 1 around"
+    assert result.rewrite == 1 and "of 2" in result.text
+
+
+def test_a_pass_that_raises() -> None:
+    def run(roots: Sequence[Node]) -> list[Node]:
+        raise IndexError("no such axis")
+
+    result = examine(graph(), passes=[Pass("bad", run, "a test")], target="")
+    assert result is not None and result.stage == "pass 1 bad" and "no such axis" in result.text
+
+
+# ------------------------------------------------------------------------------- fusion
+
+
+def with_groups(change: Callable[[list[Group]], list[Group]]) -> Plant:
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        real = compiler.group_graph
+
+        def group_graph(*args: Any, **kwargs: Any) -> tuple[list[Node], list[Group]]:
+            normal, groups = real(*args, **kwargs)
+            return normal, change(groups)
+
+        patch.setattr(compiler, "group_graph", group_graph)
+
+    return plant
+
+
+def unstored(groups: list[Group]) -> list[Group]:
+    last = groups[-1]
+    last.stored.pop()
+    return groups
+
+
+def unread(groups: list[Group]) -> list[Group]:
+    group = next(g for g in groups if g.kind in ("map", "row"))
+    group.reads.clear()
+    return groups
+
+
+FUSION: dict[str, Plant] = {
+    "the last group is dropped": with_groups(lambda groups: groups[:-1]),
+    "a group runs too early": with_groups(lambda groups: groups[::-1]),
+    "a group runs twice": with_groups(lambda groups: [*groups, groups[0]]),
+    "a value is not stored": with_groups(unstored),
+    "a read is forgotten": with_groups(unread),
+}
+
+
+@pytest.mark.parametrize("name", FUSION)
+def test_fusion_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    FUSION[name](monkeypatch)
+    assert found("").stage == "fusion"
+
+
+# ------------------------------------------------------------------------------- lowering
+
+
+def with_kernels(change: Callable[[Kernel], Kernel]) -> Plant:
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        from lazyt.codegen.lower import groups
+        from lazyt.codegen.plan import assemble, duplicates
+        from lazyt.testing import stages
+
+        real = groups.lower_group
+
+        def lower_group(*args: Any, **kwargs: Any) -> Any:
+            made = real(*args, **kwargs)
+            return dataclasses.replace(made, kernel=change(made.kernel))
+
+        for module in (groups, assemble, duplicates, stages):
+            if hasattr(module, "lower_group"):
+                patch.setattr(module, "lower_group", lower_group)
+
+    return plant
+
+
+def without_last_statement(kernel: Kernel) -> Kernel:
+    """Of kernels with loops: the last stage does nothing."""
+    phase = kernel.phases[-1]
+    if not isinstance(phase, Phase) or not isinstance(phase.stages[-1].body[-1], Store):
+        return kernel
+    stages = (*phase.stages[:-1], Stage(phase.stages[-1].axis, phase.stages[-1].body[:-1]))
+    return dataclasses.replace(kernel, phases=(dataclasses.replace(phase, stages=stages),))
+
+
+LOWERING: dict[str, Plant] = {"results are not stored": with_kernels(without_last_statement)}
+
+
+@pytest.mark.parametrize("name", LOWERING)
+def test_lowering_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    LOWERING[name](monkeypatch)
+    assert found("").stage == "lowering"
+
+
+def test_a_wrong_kernel_pass_is_named() -> None:
+    step = KernelPass("empty", without_last_statement, "a test")
+    with compiler.register_kernel_pass(step):
+        assert found("").stage == "kernel pass empty"
+
+
+# ------------------------------------------------------------------------- printers, interpreters
+
+
+def test_the_printer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = targets.named("c")
+    real = target.printer
+
+    def c_printer(*args: Any, **kwargs: Any) -> Any:
+        printer = real(*args, **kwargs)
+
+        def wrong(kernel: Kernel, names: Any = None) -> Any:
+            made = printer(kernel, names)
+            text = made.source.text.replace("lz_tanh", "lz_sinh")
+            prelude = tuple(n.replace("tanh", "sinh") for n in made.source.prelude)
+            source = dataclasses.replace(made.source, text=text, prelude=prelude)
+            return dataclasses.replace(made, source=source)
+
+        return wrong
+
+    monkeypatch.setattr(target, "printer", c_printer)
+    assert found().stage == "C printer"
+
+
+def test_wrong_meanings_of_functions_and_ops_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from lazyt.ir.scalar import FUNCTIONS
+
+    tanh = FUNCTIONS["tanh"]
+    real = tanh.evaluate
+    object.__setattr__(tanh, "evaluate", lambda x: real(x) * np.float32(1.001))
+    try:
+        assert found().stage == "interpreter"
+    finally:
+        object.__setattr__(tanh, "evaluate", real)
+    flip = ops.OPS["flip"]
+    meaning = flip.evaluate
+    object.__setattr__(flip, "evaluate", lambda node, x: x)
+    try:
+        assert found("").stage == "interpreter"
+    finally:
+        object.__setattr__(flip, "evaluate", meaning)
