@@ -16,6 +16,9 @@ COMMANDS = {
     "warm": "compile now what every program on this machine can use",
     "cache": "take compiled kernels along to another machine: export, import",
     "tune": "let kernels try other forms against the clock; list, export, import what was found",
+    "fuzz": "random graphs through the compiler, each stage compared with the one before",
+    "bisect": "which stage of the compiler is wrong about a graph or a program",
+    "reduce": "a graph, a kernel or a program made smaller while it fails",
     "capture": "run a program, and write down all that becomes of its graphs",
     "replay": "compile and run a captured plan, or one kernel of it; time it, check its results",
     "diff": "what differs between two captures, or two commits of lazyt, level by level",
@@ -24,6 +27,9 @@ COMMANDS = {
 
 #: Where commands are that are no module of ``lazyt.tools``.
 MODULES = {
+    "bisect": "lazyt.tools.faults.bisect",
+    "fuzz": "lazyt.tools.faults.fuzz",
+    "reduce": "lazyt.tools.faults.reduce",
     "capture": "lazyt.tools.captures.recorder",
     "replay": "lazyt.tools.captures.replay",
     "diff": "lazyt.tools.captures.compare",

@@ -1,0 +1,1 @@
+"""Commands that look for what is wrong with the compiler: fuzz, bisect, reduce."""

@@ -1,0 +1,192 @@
+"""``python -m lazyt fuzz``: random graphs through the compiler, each stage compared with the last.
+
+Every fault is made smaller and written to a folder: the graph, what is wrong, and the stage.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from lazyt.tools.arguments import Parser, UsageError
+
+TARGETS = ("c", "cuda", "none")
+#: A seed that takes longer than this has hung.
+LIMIT = 120.0
+
+
+def _arguments(argv: Sequence[str]) -> Any:
+    parser = Parser(
+        prog="lazyt fuzz", description="Random graphs through the compiler, stage by stage.",
+        loads=True,
+    )  # fmt: skip
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long (60)")
+    parser.add_argument("--seed", type=int, default=0, help="the first graph (0)")
+    parser.add_argument(
+        "--target", choices=TARGETS, default="c",
+        help="what kernels are printed and run for; none stops at kernels (c)",
+    )  # fmt: skip
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (cores)")
+    parser.add_argument("--out", default="fuzz-out", help="folder for what is found (fuzz-out)")
+    parser.add_argument("--most", type=int, default=20, help="faults after which to stop (20)")
+    parser.add_argument("--no-reduce", action="store_true", help="leave graphs as they are")
+    parser.add_argument(
+        "--work", nargs=2, type=int, metavar=("FIRST", "STEP"),
+        help="be one of the processes: print what is found as JSON lines",
+    )  # fmt: skip
+    given = parser.parse_args(argv)
+    if given.seconds <= 0 or given.jobs < 1 or given.most < 1:
+        raise UsageError("--seconds, --jobs and --most have to be larger than 0")
+    return given
+
+
+def _work(given: Any) -> int:
+    """Looks at graphs, and says what it begins with and finds, a line each."""
+    import dataclasses
+
+    from lazyt.ir.printer import print_graph
+    from lazyt.testing import fuzzing
+
+    target = "" if given.target == "none" else given.target
+    first, step = given.work
+    end = time.monotonic() + given.seconds
+    seed = first
+    while time.monotonic() < end:
+        print(json.dumps({"begin": seed}), flush=True)
+        item = fuzzing.subject(seed)
+        fault = fuzzing.look(item, target)
+        if fault is not None:
+            original = print_graph(fault.roots)
+            if not given.no_reduce:
+                left = max(end - time.monotonic(), 20.0)
+                fault = fuzzing.reduce_fault(fault, target, seconds=min(left, fuzzing.PATIENCE))
+            told = {
+                "fault": seed, "finding": dataclasses.asdict(fault.finding), "kinds": fault.kinds,
+                "graph": original, "reduced": print_graph(fault.roots),
+            }  # fmt: skip
+            print(json.dumps(told), flush=True)
+        seed += step
+    return 0
+
+
+class _Worker:
+    """A process that looks at graphs, started again behind a graph that ends it."""
+
+    def __init__(self, given: Any, first: int, end: float) -> None:
+        self.given, self.end = given, end
+        self.step = given.jobs
+        self.seed, self.since = first, time.monotonic()
+        self.process = self._start(first)
+
+    def _start(self, first: int) -> subprocess.Popen[str]:
+        given = self.given
+        command = [sys.executable, "-m", "lazyt", "fuzz", "--target", given.target]
+        command += ["--seconds", str(max(self.end - time.monotonic(), 0.1))]
+        command += ["--work", str(first), str(self.step)] + ["--no-reduce"] * given.no_reduce
+        for path in given.load:
+            command += ["--load", path]
+        environment = os.environ | {"LAZYT_THREADS": os.environ.get("LAZYT_THREADS", "2")}
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """What it says, and what it does not: that a graph has ended it."""
+        while True:
+            assert self.process.stdout is not None
+            line = self.process.stdout.readline()
+            if line:
+                told = json.loads(line)
+                if "begin" in told:
+                    self.seed, self.since = told["begin"], time.monotonic()
+                yield told
+                continue
+            code = self.process.wait()
+            if code == 0:
+                return
+            if time.monotonic() < self.end:
+                yield {"ended": self.seed, "code": code}
+                self.process = self._start(self.seed + self.step)
+            else:
+                return
+
+
+def _describe(folder: Path, told: dict[str, Any]) -> str:
+    """Writes a fault down; a line about it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if "ended" in told:
+        line = f"the process ends with status {told['code']}"
+        (folder / "finding.txt").write_text(f"crash: {line}\n")
+        return f"seed {told['ended']}: crash: {line} ({folder})"
+    finding = told["finding"]
+    kinds = ", ".join(told["kinds"] or ("the graph's own",))
+    text = f"{finding['stage']}: {finding['text']}\ninputs: {kinds}\nseed: {told['fault']}\n"
+    (folder / "finding.txt").write_text(text + "\n" + finding["ir"])
+    (folder / "graph.ir").write_text(told["graph"])
+    (folder / "reduced.ir").write_text(told["reduced"])
+    nodes = sum("=" in line for line in told["reduced"].splitlines())
+    first = finding["text"].splitlines()[0]
+    return f"seed {told['fault']}: {finding['stage']}: {first} ({nodes} nodes in {folder})"
+
+
+def run(argv: Sequence[str]) -> int:
+    """The command: 0 where nothing was found, 1 where something was."""
+    import queue
+    import threading
+
+    given = _arguments(argv)
+    if given.work:
+        return _work(given)
+    out = Path(given.out)
+    begun = time.monotonic()
+    end = begun + given.seconds
+    workers = [_Worker(given, given.seed + n, end) for n in range(given.jobs)]
+    said: queue.Queue[dict[str, Any] | None] = queue.Queue()
+
+    def listen(worker: _Worker) -> None:
+        for told in worker.lines():
+            said.put(told)
+        said.put(None)
+
+    for worker in workers:
+        threading.Thread(target=listen, args=(worker,), daemon=True).start()
+    looked, listening, stages = 0, len(workers), Counter[str]()
+    shown = begun
+    try:
+        while listening and sum(stages.values()) < given.most:
+            try:
+                told = said.get(timeout=1.0)
+            except queue.Empty:
+                told = {}
+            if told is None:
+                listening -= 1
+            elif "begin" in told:
+                looked += 1
+            elif told:
+                seed = told.get("fault", told.get("ended"))
+                print(_describe(out / f"seed{seed}", told), flush=True)
+                stages[told["finding"]["stage"] if "finding" in told else "crash"] += 1
+            now = time.monotonic()
+            for worker in workers:
+                if now - worker.since > LIMIT + 2 * 60 and worker.process.poll() is None:
+                    worker.process.kill()  # it hangs, and is told of as such
+            if now - shown > 5 and sys.stderr.isatty():
+                shown = now
+                line = f"\r{looked} graphs, {sum(stages.values())} faults, {end - now:.0f} s left "
+                print(line, end="", file=sys.stderr, flush=True)
+    finally:
+        for worker in workers:
+            if worker.process.poll() is None:
+                worker.process.kill()
+            worker.process.wait()
+    total = sum(stages.values())
+    took = time.monotonic() - begun
+    found = ", ".join(f"{stage}: {n}" for stage, n in stages.most_common()) or "nothing is wrong"
+    noun = "fault" if total == 1 else "faults"
+    print(f"{looked} graphs in {took:.0f} s, {total} {noun} ({found})")
+    return 1 if total else 0

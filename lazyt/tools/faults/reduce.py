@@ -1,0 +1,119 @@
+"""``python -m lazyt reduce``: a graph, a kernel or a Python program made smaller while it fails.
+
+What fails is decided by a command, which is given a file with the candidate, or for graphs, where
+no command is given, by the stage of the compiler that ``bisect`` names.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from lazyt.tools.arguments import Parser, UsageError, read_input, write_output
+
+
+def _arguments(argv: Sequence[str]) -> Any:
+    from lazyt.tools.faults.fuzz import TARGETS
+
+    parser = Parser(
+        prog="lazyt reduce", loads=True,
+        description="Make a graph, a kernel or a Python program smaller while it fails.",
+    )  # fmt: skip
+    parser.add_argument("file", help="IR text of a graph or a kernel, or program.py")
+    parser.add_argument(
+        "--command", help="fails for what is wanted; {} stands for the file ('lazyt opt {}')"
+    )
+    parser.add_argument("--match", help="a regular expression that its output has to contain, too")
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds for each command (60)")
+    parser.add_argument("--target", choices=TARGETS, default="c", help="as of fuzz (c)")
+    parser.add_argument("-o", "--output", default="-", help="where to write the result")
+    return parser.parse_args(argv)
+
+
+def command_fails(given: Any, suffix: str) -> Callable[[str], bool]:
+    """Whether the command fails for a text in a file: a status that is not 0 and, with ``--match``,
+    an output that matches. A command that takes too long does not count."""
+    if "{}" not in given.command:
+        raise UsageError("--command needs {} where the file stands")
+    try:
+        pattern = re.compile(given.match) if given.match else None
+    except re.error as error:
+        raise UsageError(f"--match {given.match!r}: {error}") from error
+
+    def fails(text: str) -> bool:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"candidate{suffix}"
+            path.write_text(text)
+            command = given.command.replace("{}", shlex.quote(str(path)))
+            try:
+                done = subprocess.run(
+                    command, shell=True, capture_output=True, text=True, timeout=given.limit
+                )
+            except subprocess.TimeoutExpired:
+                return False
+        if done.returncode == 0:
+            return False
+        return pattern is None or bool(pattern.search(done.stdout + done.stderr))
+
+    return fails
+
+
+def _tell(text: str) -> None:
+    print(f"  {text}", file=sys.stderr, flush=True)
+
+
+def _reduced(given: Any, text: str) -> str:
+    from lazyt.ir.parser import parse_graph, parse_kernel
+    from lazyt.ir.printer import Reader, print_graph, print_kernel
+    from lazyt.ops import OPS
+    from lazyt.testing import reducing
+
+    if given.file.endswith(".py"):
+        if not given.command:
+            raise UsageError("a program needs --command")
+        return reducing.reduce_program(text, command_fails(given, ".py"), _tell)
+    if Reader(text).text == "kernel":
+        if not given.command:
+            raise UsageError("a kernel needs --command")
+        fails = command_fails(given, ".ir")
+        made = reducing.reduce_kernel(parse_kernel(text), lambda k: fails(print_kernel(k)), _tell)
+        return print_kernel(made)
+    roots = parse_graph(text, OPS)[1]
+    if given.command:
+        fails = command_fails(given, ".ir")
+        return print_graph(reducing.reduce_graph(roots, lambda r: fails(print_graph(r)), _tell))
+    return print_graph(_by_stage(roots, "" if given.target == "none" else given.target))
+
+
+def _by_stage(roots: Sequence[Any], target: str) -> Sequence[Any]:
+    from lazyt.runtime.value_checks import KINDS
+    from lazyt.testing.fuzzing import Fault, reduce_fault
+    from lazyt.testing.stages import examine
+
+    found = examine(roots, kinds=KINDS, target=target)
+    if found is None:
+        raise ValueError("every stage is right about this graph")
+    _tell(str(found))
+    return reduce_fault(Fault(0, found, list(roots), KINDS), target, _tell, 1e9).roots
+
+
+def run(argv: Sequence[str]) -> int:
+    """The command: 0 where a smaller one was found or nothing can be left out, 1 where nothing
+    fails."""
+    from lazyt.tools.opt import graph_before
+
+    given = _arguments(argv)
+    text = read_input(given.file)
+    try:
+        made = _reduced(given, text if given.file.endswith(".py") else graph_before(text))
+    except ValueError as error:
+        print(f"lazyt reduce: {error}", file=sys.stderr)
+        return 1
+    write_output(given.output, made)
+    return 0
