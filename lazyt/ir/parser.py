@@ -734,7 +734,10 @@ class _KernelReader:
             if self.buffers:
                 reader.expect(",")
             role = self.choice(_ROLES)
+            start = reader.start
             buffer = self.word("a buffer")
+            if buffer in self.buffers:
+                raise reader.error(f"buffer {buffer} is declared twice", start)
             reader.expect(":")
             shape, dtype = read_type(reader)
             self.buffers[buffer] = Buffer(buffer, dtype, shape, role)

@@ -25,7 +25,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from lazyt.errors import InternalError, ParseError
+from lazyt.errors import InternalError, ParseError, VerifyError
 from lazyt.ir.dtypes import ALL, DType, bool_, dtype_by_name
 from lazyt.ir.graph import Node, Shape, source_text, topological
 from lazyt.ir.index import (
@@ -554,3 +554,42 @@ def print_kernel(kernel: Kernel) -> str:
     Equal kernels give equal text, whether or not their expressions share parts.
     """
     return "".join(f"{text}\n" for _, text in kernel_lines(kernel))
+
+
+# IR with complaints beside the lines that they are about.
+
+
+#: Lines printed around each complaint of a long text.
+CONTEXT = 20
+
+
+def annotate(lines: Sequence[tuple[object, str]], complaints: dict[int, list[str]]) -> str:
+    """IR text with complaints, keyed by ``id`` of a line's item, beside their lines.
+
+    Long texts are cut to the neighbourhood of the complaints.
+    """
+    marked = [n for n, (item, _) in enumerate(lines) if id(item) in complaints]
+    near = {n for m in marked for n in range(m - CONTEXT, m + CONTEXT + 1)} | {0}
+    out: list[str] = []
+    skipped = False
+    for number, (item, text) in enumerate(lines):
+        if number not in near:
+            skipped = True
+            continue
+        if skipped:
+            out.append("...")
+            skipped = False
+        for complaint in complaints.get(id(item), ()):
+            text += f"  # <-- {complaint}"
+        out.append(text)
+    return "\n".join(out + ["..."] * skipped)
+
+
+def failure(
+    what: str, lines: Sequence[tuple[object, str]], complaints: dict[int, list[str]]
+) -> VerifyError:
+    """The error for ``complaints`` about IR whose lines are ``lines``."""
+    count = sum(map(len, complaints.values()))
+    first = next(iter(complaints.values()))[0]
+    more = f" (and {count - 1} more)" if count > 1 else ""
+    return VerifyError(f"invalid {what}: {first}{more}\n{annotate(lines, complaints)}")

@@ -1,9 +1,13 @@
-"""Checks that graphs and kernels keep the rules of their languages, and that the indices of kernels
-stay inside of their buffers."""
+"""Checks that graphs and kernels keep the rules of their languages.
+
+What takes a proof is in ``ir/proofs``: that accesses stay inside of buffers, and that all elements
+are written, each by one point.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from lazyt.errors import LazytError, VerifyError
@@ -11,7 +15,6 @@ from lazyt.ir.dtypes import bool_, int64
 from lazyt.ir.graph import Node, make, topological
 from lazyt.ir.group import band_complaints
 from lazyt.ir.index import (
-    Atom,
     Axis,
     Datum,
     Guard,
@@ -25,7 +28,6 @@ from lazyt.ir.index import (
     axes_of,
     constant,
     data_of,
-    operands,
     sub_expressions,
     variable,
 )
@@ -46,54 +48,22 @@ from lazyt.ir.kernel import (
 )
 from lazyt.ir.printer import (
     defined_type,
+    failure,
     field_names,
     format_type,
     graph_lines,
     is_leaf,
     kernel_lines,
 )
+from lazyt.ir.proofs.bounds import Facts as Facts
+from lazyt.ir.proofs.bounds import check_bounds as check_bounds
+from lazyt.ir.proofs.stores import find_store_errors
 from lazyt.ir.scalar import Arg, Call, Const, Expr, post_order
 
 # Checks that graphs and kernels keep the rules of their language.
 #
 # Both functions collect every complaint and raise one VerifyError that prints the IR with each
 # complaint beside the line it is about.
-
-
-#: Lines printed around each complaint of a long text.
-CONTEXT = 20
-
-
-def annotate(lines: Sequence[tuple[object, str]], complaints: dict[int, list[str]]) -> str:
-    """IR text with complaints, keyed by ``id`` of a line's item, beside their lines.
-
-    Long texts are cut to the neighbourhood of the complaints.
-    """
-    marked = [n for n, (item, _) in enumerate(lines) if id(item) in complaints]
-    near = {n for m in marked for n in range(m - CONTEXT, m + CONTEXT + 1)} | {0}
-    out: list[str] = []
-    skipped = False
-    for number, (item, text) in enumerate(lines):
-        if number not in near:
-            skipped = True
-            continue
-        if skipped:
-            out.append("...")
-            skipped = False
-        for complaint in complaints.get(id(item), ()):
-            text += f"  # <-- {complaint}"
-        out.append(text)
-    return "\n".join(out + ["..."] * skipped)
-
-
-def failure(
-    what: str, lines: Sequence[tuple[object, str]], complaints: dict[int, list[str]]
-) -> VerifyError:
-    """The error for ``complaints`` about IR whose lines are ``lines``."""
-    count = sum(map(len, complaints.values()))
-    first = next(iter(complaints.values()))[0]
-    more = f" (and {count - 1} more)" if count > 1 else ""
-    return VerifyError(f"invalid {what}: {first}{more}\n{annotate(lines, complaints)}")
 
 
 # ------------------------------------------------------------------- graphs
@@ -153,6 +123,9 @@ def check_call(item: Call) -> list[str]:
     if len(kinds) != fn.arity:
         return [f"{fn.name} takes {fn.arity} arguments, not {len(kinds)}"]
     if fn.result == "free":
+        sizes = (item.args[0].dtype.itemsize, item.dtype.itemsize)
+        if fn.name == "bitcast" and sizes[0] != sizes[1]:
+            return [f"bitcast of {sizes[0]} bytes as {sizes[1]}"]
         return []
     found: list[str] = []
     values = kinds
@@ -275,10 +248,34 @@ def verify_roots(before: Sequence[Node], after: Sequence[Node]) -> None:
         raise failure("graph", [*shown, *graph_lines(after)], complaints)
 
 
+#: Elements, points and indices that a kernel may have: they must fit into 64 bits, times a few.
+MOST = 1 << 62
 _ROLES = ("in", "out", "inout", "work", "band")
 _REDUCE = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
 _SCAN = ("sum", "prod", "max", "min")
 _COMBINE = (None, "add", "mul", "maximum", "minimum")
+
+
+def _index_complaints(index: Linear) -> Iterator[str]:
+    """What is wrong with the numbers of an index."""
+    work = [index]
+    while work:
+        item = work.pop()
+        low, high = item.bounds
+        factors = [abs(factor) for _, factor in item.terms]
+        if max(abs(low), abs(high), *factors) > MOST:
+            yield f"the index {item} lies in {low}..{high}: that does not fit into 64 bits"
+        for atom, _ in item.terms:
+            if isinstance(atom, Quotient | Remainder):
+                work.append(atom.value)
+                if atom.divisor < 1:
+                    yield f"the index {item} divides by {atom.divisor}"
+            elif isinstance(atom, Datum) and atom.extent < 0:
+                yield f"@{atom.name} has a negative extent"
+
+
+def _extent(axis: Axis) -> int:
+    return axis.extent
 
 
 class _Checker:
@@ -325,11 +322,15 @@ class _Checker:
         for name in data_of(item):
             if self.value_kind(name) not in ("i", "u", None):
                 self.complain(f"@{name} is no integer")
+        for text in _index_complaints(item):
+            self.complain(text)
 
     def guards(self, guards: Iterable[Guard]) -> None:
         """Indices of guards must be in scope."""
         for guard in guards:
             self.index(guard.index)
+            if max(abs(guard.low), abs(guard.high)) > MOST:
+                self.complain(f"the condition {guard.low} <= ... < {guard.high} has huge bounds")
 
     def value_kind(self, name: str) -> str | None:
         """The kind of a value in scope; complains and gives None when it is not readable here."""
@@ -470,6 +471,8 @@ class _Checker:
             self.complain("only a loop takes a condition")
         if stage.guard is not None:
             self.guards((stage.guard,))
+            self.tail(stage, stage.guard)
+        self.order(stage)
         local: list[str] = []
         for item in stage.body:
             self.statement(item)
@@ -485,11 +488,43 @@ class _Checker:
         visible = {i.name for i in stage.body if not isinstance(i, Store)} - set(local)
         self.axes, self.taken, self.stage = axes, taken | visible, None
 
+    def tail(self, stage: Stage, guard: Guard) -> None:
+        """The condition of a loop says where it ends: its steps are a beginning of all."""
+        axis = stage.axis
+        if axis is None or axis.extent < 2:
+            return
+        if guard.index.coefficient(axis) != 1:
+            self.complain(f"the condition of a loop is low <= {axis.name} + ... < high")
+        elif guard.index.bounds[0] < guard.low:
+            low = guard.index.bounds[0]
+            self.complain(f"the condition may leave out first steps: it is {low} at least")
+
+    def order(self, stage: Stage) -> None:
+        """What a loop does has an order, or has none."""
+        kinds = {type(item) for item in stage.body}
+        if not stage.body:
+            self.complain("a stage without statements")
+        if Reduce in kinds and Scan in kinds:
+            self.complain("a loop folds or scans, not both")
+        elif Reduce in kinds and stage.sequential:
+            self.complain("a loop that reduces has no order of its own: it is not sequential")
+        if stage.axis is None and stage.sequential:
+            self.complain("what runs once is not sequential")
+
+    def points(self, axes: Sequence[Axis], what: str) -> None:
+        """How many points a phase has."""
+        count = math.prod(max(a.extent, 0) for a in axes)
+        if count > MOST:
+            self.complain(f"{what} has {count} points: that does not fit into 64 bits")
+
     def contraction(self, phase: ContractPhase) -> None:
         """A contraction: each operand sees its own axes only."""
         groups = (phase.batch, phase.rows, phase.columns, phase.inner)
         for axis in (a for group in groups for a in group):
             self.axis(axis)
+        self.points([a for group in groups for a in group], "the contraction")
+        if phase.accumulator is bool_:
+            self.complain("truth values have no sum of products")
         batch, rows, columns, inner = ({a.name: a for a in g} for g in groups)
         for side, axes in (
             (phase.left, batch | rows | inner),
@@ -553,6 +588,12 @@ class _Checker:
                 self.complain(f"unknown lanes {phase.lanes!r}")
             for axis in phase.grid:
                 self.axis(axis)
+            longest = max((s.axis for s in phase.stages if s.axis), key=_extent, default=None)
+            self.points([*phase.grid, *([longest] if longest else [])], "the grid")
+            if not phase.stages:
+                self.complain("a phase without stages")
+            if not (math.isfinite(phase.work) and phase.work >= 0):
+                self.complain(f"work {phase.work} is no estimate")
             for stage in phase.stages:
                 self.run_stage(stage)
             body = tuple(item for stage in phase.stages for item in stage.body)
@@ -614,6 +655,12 @@ class _Checker:
                 self.complain(f"buffer {buffer.name} has the unknown role {buffer.role!r}")
             if any(e < 0 for e in buffer.shape):
                 self.complain(f"buffer {buffer.name} has a negative extent")
+            elif math.prod(buffer.shape) * buffer.dtype.itemsize > MOST:
+                self.complain(f"buffer {buffer.name} has more bytes than fit into 64 bits")
+        if not self.kernel.phases:
+            self.complain("a kernel without phases")
+        if self.kernel.bands and min(self.kernel.bands.points, self.kernel.bands.rows) < 1:
+            self.complain("bands have at least one point and one row")
         for phase in self.kernel.phases:
             self.phase(phase)
         self.here = self.kernel
@@ -625,211 +672,15 @@ class _Checker:
 
 
 def verify_kernel(kernel: Kernel) -> None:
-    """Check names, scopes, types, ranks and the places of statements of a kernel.
+    """Check names, scopes, types, ranks, extents and the places of statements of a kernel; then
+    that results are complete, that nothing is read before it is written, and that no two points
+    store the same element, as far as that can be proved or counted (``ir/proofs/stores.py``).
 
     Raises VerifyError with the marked IR.
     """
     checker = _Checker(kernel)
     checker.run()
-    if checker.complaints:
-        raise failure(f"kernel {kernel.name}", kernel_lines(kernel), checker.complaints)
-
-
-# Proof that a kernel stays inside its buffers, by interval analysis of its indices.
-#
-# Every loop axis has a range; conditions that hold at an access (of its stage, its store, or the
-# guarded values around it) narrow the ranges of the axes and of the forms that they test.
-
-
-Range = tuple[int, int]
-Guards = tuple[Guard, ...]
-#: Rounds of narrowing axes by conditions over several axes.
-ROUNDS = 3
-
-
-def _meet(a: Range, b: Range) -> Range:
-    return (max(a[0], b[0]), min(a[1], b[1]))
-
-
-def _scaled(bounds: Range, factor: int) -> Range:
-    low, high = bounds[0] * factor, bounds[1] * factor
-    return (low, high) if factor >= 0 else (high, low)
-
-
-def _quotient_range(bounds: Range, divisor: int) -> Range:
-    return (bounds[0] // divisor, bounds[1] // divisor)
-
-
-def _remainder_range(bounds: Range, divisor: int) -> Range:
-    low, high = bounds
-    if low // divisor == high // divisor:
-        return (low % divisor, high % divisor)
-    return (0, divisor - 1)
-
-
-class Facts:
-    """What is known about indices where a set of conditions holds.
-
-    Attributes:
-        impossible: whether the conditions contradict each other, so that nothing runs there.
-    """
-
-    def __init__(self, guards: Iterable[Guard]) -> None:
-        self.known: list[tuple[Linear, Range]] = [(g.index, (g.low, g.high - 1)) for g in guards]
-        self.ranges: dict[Atom, Range] = {}
-        for _ in range(ROUNDS if len(self.known) > 1 else 1):
-            before = dict(self.ranges)
-            for index, bounds in self.known:
-                self._narrow(index, bounds)
-            if before == self.ranges:
-                break
-        self.impossible = any(low > high for low, high in self.ranges.values()) or any(
-            _meet(self.range_of(index), bounds)[0] > _meet(self.range_of(index), bounds)[1]
-            for index, bounds in self.known
-        )
-
-    def _narrow(self, index: Linear, bounds: Range) -> None:
-        """Uses ``low <= index <= high`` to narrow each term, given the ranges of the others."""
-        for atom, factor in index.terms:
-            low, high = self._direct(Linear(tuple(t for t in index.terms if t[0] != atom), 0))
-            least, most = bounds[0] - index.const - high, bounds[1] - index.const - low
-            if factor < 0:
-                least, most, factor = -most, -least, -factor
-            new = _meet(self._atom(atom), (-(-least // factor), most // factor))
-            self.ranges[atom] = new
-
-    def _atom(self, atom: Atom, relative: bool = True) -> Range:
-        """The range of an axis, a quotient, a remainder or a datum."""
-        if isinstance(atom, Axis | Datum):
-            bounds = atom.bounds
-        elif isinstance(atom, Quotient):
-            bounds = _quotient_range(self._inner(atom.value, relative), atom.divisor)
-        else:
-            bounds = _remainder_range(self._inner(atom.value, relative), atom.divisor)
-        known = self.ranges.get(atom)
-        return bounds if known is None else _meet(bounds, known)
-
-    def _inner(self, index: Linear, relative: bool) -> Range:
-        return self.range_of(index) if relative else self._direct(index, False)
-
-    def _direct(self, index: Linear, relative: bool = True) -> Range:
-        """The range of an index from the ranges of its terms.
-
-        ``relative``: whether forms inside of divisions are compared with the conditions too. A
-        difference with a condition must not be, else the search would not end.
-        """
-        low = high = index.const
-        for atom, factor in index.terms:
-            small, large = _scaled(self._atom(atom, relative), factor)
-            low, high = low + small, high + large
-        return (low, high)
-
-    def _derived(self, index: Linear) -> Iterable[tuple[Linear, Range]]:
-        """Conditions, and what follows for multiples and quotients that ``index`` may hold."""
-        factors = dict(index.terms)
-        divisors = {a.divisor for a, _ in index.terms if isinstance(a, Quotient | Remainder)}
-        for form, bounds in self.known:
-            yield form, bounds
-            atom, factor = form.terms[0] if form.terms else (None, 1)
-            ratio, rest = divmod(factors.get(atom, 0), factor) if atom else (0, 0)
-            if rest == 0 and ratio not in (0, 1):
-                yield form * ratio, _scaled(bounds, ratio)
-            for divisor in divisors:
-                yield form // divisor, _quotient_range(bounds, divisor)
-
-    def range_of(self, index: Linear) -> Range:
-        """The narrowest range found for an index: direct, or relative to a known condition."""
-        best = self._direct(index)
-        for form, bounds in self._derived(index):
-            if not axes_of(form) & axes_of(index):
-                continue
-            low, high = self._direct(index - form, False)
-            best = _meet(best, (low + bounds[0], high + bounds[1]))
-        return best
-
-
-class _BoundsChecker:
-    """Accesses of one kernel that could not be proved."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        self.shapes = {b.name: b.shape for b in kernel.buffers}
-        self.complaints: dict[int, list[str]] = {}
-        self.facts: dict[Guards, Facts] = {}
-
-    def access(self, item: object, what: str, index: Sequence[Linear], guards: Guards) -> None:
-        """One access under conditions; ``what`` is ``load a`` or ``store b``."""
-        facts = self.facts.get(guards)
-        if facts is None:
-            facts = self.facts[guards] = Facts(guards)
-        if facts.impossible:
-            return
-        shape = self.shapes[what.split()[1]]
-        for axis, (position, extent) in enumerate(zip(index, shape, strict=True)):
-            low, high = facts.range_of(position)
-            if low < 0 or high >= extent:
-                where = f"{what}: index {position} of axis {axis} lies in {low}..{high}"
-                text = f"{where}, the buffer ends at {extent - 1}"
-                found = self.complaints.setdefault(id(item), [])
-                if text not in found:
-                    found.append(text)
-
-    def expr(self, item: object, root: Expr, guards: Guards) -> None:
-        """Every load of an expression, under the conditions around it. Iterative."""
-        seen: set[tuple[int, Guards]] = set()
-        stack: list[tuple[Expr, Guards]] = [(root, guards)]
-        while stack:
-            expr, held = stack.pop()
-            if (id(expr), held) in seen:
-                continue
-            seen.add((id(expr), held))
-            if isinstance(expr, Load):
-                self.access(item, f"load {expr.buffer}", expr.index, held)
-            elif isinstance(expr, Guarded):
-                inside = held + tuple(g for g in expr.guards if g not in held)
-                stack += [(expr.other, held), (expr.value, inside)]
-            else:
-                stack.extend((o, held) for o in operands(expr))
-
-    def statements(self, body: Sequence[Statement], guards: Guards) -> None:
-        """Loads and stores of statements under a stage's condition."""
-        for item in body:
-            if isinstance(item, Store):
-                held = guards + item.guards
-                self.expr(item, item.value, held)
-                self.access(item, f"store {item.buffer}", item.index, held)
-            else:
-                self.expr(item, item.value, guards)
-
-    def phase(self, phase: Phase) -> None:
-        """All stages of a phase; loops without steps access nothing."""
-        if any(a.extent < 1 for a in phase.grid):
-            return
-        for stage in phase.stages:
-            if stage.axis is None or stage.axis.extent > 0:
-                self.statements(stage.body, (stage.guard,) if stage.guard else ())
-
-    def contraction(self, phase: ContractPhase) -> None:
-        """Operands over all axes, the epilogue over the result's."""
-        if any(a.extent < 1 for a in phase.batch + phase.rows + phase.columns):
-            return
-        if all(a.extent > 0 for a in phase.inner):
-            self.expr(phase.left, phase.left, ())
-            self.expr(phase.right, phase.right, ())
-        self.statements(phase.epilogue, ())
-
-
-def check_bounds(kernel: Kernel) -> None:
-    """Prove every load and store of a kernel inside its buffer.
-
-    The kernel must pass ``verify_kernel``, which compares the sizes of what a CallPhase gets.
-    Raises VerifyError, with buffer, index and range beside the line, for accesses that are outside
-    or cannot be proved inside.
-    """
-    checker = _BoundsChecker(kernel)
-    for phase in kernel.phases:
-        if isinstance(phase, Phase):
-            checker.phase(phase)
-        elif isinstance(phase, ContractPhase):
-            checker.contraction(phase)
-    if checker.complaints:
-        raise failure(f"kernel {kernel.name}", kernel_lines(kernel), checker.complaints)
+    # Proofs about stores only make sense of kernels whose names and extents do.
+    complaints = checker.complaints or find_store_errors(kernel).complaints
+    if complaints:
+        raise failure(f"kernel {kernel.name}", kernel_lines(kernel), complaints)

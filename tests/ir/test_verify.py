@@ -259,7 +259,7 @@ def test_bands_round_trip_and_pass() -> None:
     ("old", "new", "message"),
     [
         ("max s[i, n]", "max s[((i + 1) % 12), n]", "s is not used in the phase's own row only"),
-        ("s[6*p + m, n] =", "s[6*p + m, 0] =", ""),
+        ("s[6*p + m, n] =", "s[6*p + m, -1*n + 4] =", ""),
         ("bands (2, 6)", "bands (3, 4)", "does not go over 3 times 4 rows"),
         (" bands (2, 6)", "", "a kernel without bands has no band buffers"),
         ("lanes inner", "lanes grid", "does not go over 2 times 6 rows"),

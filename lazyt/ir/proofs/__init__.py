@@ -1,0 +1,1 @@
+"""Proofs about kernels: where they read and write, and that they write all that they should."""
