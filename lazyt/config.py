@@ -123,9 +123,9 @@ class Config:
             loops do, so that the parts have one plan.
         max_pending_bytes: bytes of pending values past which a graph realizes by itself
             (``LAZYT_MAX_PENDING_BYTES``, default 4 GiB).
-        dump: folder that receives the IR after every pass and the C of every plan that runs,
-            whether it is on disk or not; a process that finds something there writes to a folder
-            of its own inside (``LAZYT_DUMP``, default none).
+        dump: folder that receives the IR after every pass, the kernels and the C of every plan that
+            runs, whether it is on disk or not; a process that finds something there writes to a
+            folder of its own inside (``LAZYT_DUMP``, default none).
         provenance: record the user's line of every node; read at import
             (``LAZYT_PROVENANCE``, default on).
         emulate_cuda: let the emulator stand for so many GPUs, 1 for yes (``LAZYT_EMULATE_CUDA``).
@@ -155,6 +155,10 @@ class Config:
         tune: let every new plan try other forms of its kernels against the clock, the first time
             that it runs; winners are kept on disk (``LAZYT_TUNE``).
         tune_seconds: how long that may take for a plan (``LAZYT_TUNE_SECONDS``, default 20).
+        tune_log: file that gets every form which is tried, with its times, as a line of JSON
+            (``LAZYT_TUNE_LOG``, default none).
+        tune_strategy: which forms are tried, and in which order: ``climb``, ``random`` or
+            ``evolution`` (``LAZYT_TUNE_STRATEGY``, default climb).
     """
 
     __slots__ = (
@@ -186,7 +190,9 @@ class Config:
         "provenance",
         "strict_laziness",
         "tune",
+        "tune_log",
         "tune_seconds",
+        "tune_strategy",
     )
 
     _of_capture: object
@@ -218,6 +224,8 @@ class Config:
         self.any_size: bool = _flag("LAZYT_ANY_SIZE", True)
         self.tune: bool = _flag("LAZYT_TUNE", False)
         self.tune_seconds: int = _count("LAZYT_TUNE_SECONDS", 20)
+        self.tune_log: str | None = os.environ.get("LAZYT_TUNE_LOG") or None
+        self.tune_strategy: str = os.environ.get("LAZYT_TUNE_STRATEGY") or "climb"
         self.bands: bool = _flag("LAZYT_BANDS", True)
         self.matrix_registers: bool = _flag("LAZYT_MATRIX_REGISTERS", True)
         self.tier = _tier("LAZYT_TIER")

@@ -25,7 +25,7 @@ class TensorMethods:
     """What Tensor has besides its own class body."""
     @property
     def H(self) -> Tensor:
-        """A matrix turned over."""
+        """A matrix transposed."""
     @property
     def T(self) -> Tensor:
         """All dimensions in reverse order."""
@@ -968,7 +968,7 @@ class TensorMethods:
     def roll(self, shifts: Any, dims: Any = None) -> Tensor:
         """Elements moved along dimensions; what falls off an end comes back at the other."""
     def rot90(self, k: builtins.int = 1, dims: collections.abc.Sequence[builtins.int] = ...) -> Tensor:
-        """A copy turned by ``k`` quarter turns in the plane of two dimensions."""
+        """A copy rotated by ``k`` quarter turns in the plane of two dimensions."""
     def round(self, *, decimals: builtins.int = 0) -> Tensor:
         """The nearest whole number, or multiple of ``10**-decimals``; halves go to even."""
     def round_(self, *, decimals: builtins.int = 0) -> Tensor:

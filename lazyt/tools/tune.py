@@ -20,6 +20,8 @@ from lazyt.tuning.clock import Progress
 from lazyt.tuning.found import check
 from lazyt.tuning.plans import PlanReport
 from lazyt.tuning.session import Session, running
+from lazyt.tuning.strategies import STRATEGIES, StrategyFactory
+from lazyt.tuning.trial_log import SearchOptions
 
 
 class TuneError(LazytError):
@@ -82,6 +84,8 @@ class Tune:
         *args: Any,
         seconds: float = 30.0,
         progress: bool | None = None,
+        strategy: str | StrategyFactory | None = None,
+        log: str | os.PathLike[str] | None = None,
         **kwargs: Any,
     ) -> TuneReport:
         """Tune the plans that ``function(*args, **kwargs)`` runs.
@@ -94,6 +98,10 @@ class Tune:
             args: its arguments, of the sizes that matter.
             seconds: how long to search, roughly.
             progress: show a bar on standard error; by default where that is a terminal.
+            strategy: which forms are tried: ``climb``, ``random``, ``evolution``, or what makes a
+                strategy of your own (``lazyt.tuning.Strategy``); ``config.tune_strategy`` by
+                default.
+            log: a file that gets every trial as a line of JSON; ``config.tune_log`` by default.
             kwargs: its keyword arguments.
 
         Tensors among the arguments, and a module's own, are computed first.
@@ -101,16 +109,19 @@ class Tune:
         Returns the report, which prints as a table.
 
         Raises TuneError when the function runs no plan on the CPU, TypeError for what cannot be
-        called, ValueError for a budget that is not positive, and what the function raises.
+        called, ValueError for a budget that is not positive, LazytError for an unknown strategy,
+        and what the function raises.
         """
         if not callable(function):
             given = type(function).__name__
             raise TypeError(f"tune expects a function or a module and its arguments, not {given}")
         if not seconds > 0:
             raise ValueError(f"seconds has to be positive, not {seconds!r}")
+        options = SearchOptions(strategy, log)
+        options.make()
         _look([args, kwargs, *_own_tensors(function)])  # how they were made is not tuned
         with Progress.shown(progress) as shown:
-            session = Session(seconds, shown)
+            session = Session(seconds, shown, options)
             try:
                 for looking in (True, False):
                     session.looking = looking
@@ -207,6 +218,8 @@ def _parser() -> Parser:
         "run", loads=True, help="run a Python program; every plan is tuned once"
     )
     run_.add_argument("--seconds", type=int, default=20, help="budget of each plan (20)")
+    run_.add_argument("--strategy", choices=tuple(STRATEGIES), help="which forms are tried (climb)")
+    run_.add_argument("--log", help="a file that gets every trial as a line of JSON")
     run_.add_argument("script", help="the program")
     run_.add_argument("arguments", nargs="...", help="what it is given")
     parts.add_parser("list", help="what was found on this machine")
@@ -225,7 +238,10 @@ def run(argv: Sequence[str]) -> int:
 
     wanted = _parser().parse_args(argv)
     if wanted.action == "run":
-        return _run_script(wanted.script, wanted.arguments, wanted.seconds)
+        settings = {"tune": True, "tune_seconds": wanted.seconds}
+        chosen = {"tune_strategy": wanted.strategy, "tune_log": wanted.log}
+        settings |= {name: value for name, value in chosen.items() if value is not None}
+        return _run_script(wanted.script, wanted.arguments, settings)
     if wanted.action == "list":
         sys.stdout.write(_listed(tune.winners()))
     elif wanted.action == "export":
@@ -241,13 +257,13 @@ def run(argv: Sequence[str]) -> int:
     return 0
 
 
-def _run_script(script: str, arguments: list[str], seconds: int) -> int:
+def _run_script(script: str, arguments: list[str], settings: dict[str, Any]) -> int:
     from lazyt.config import config
 
     before = sys.argv
     sys.argv = [script, *arguments]
     try:
-        with config.override(tune=True, tune_seconds=seconds):
+        with config.override(**settings):
             runpy.run_path(script, run_name="__main__")
     except FileNotFoundError as error:
         if error.filename == script:

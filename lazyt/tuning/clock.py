@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 from typing import TextIO
 
@@ -50,16 +50,20 @@ class Runner:
     Attributes:
         run: runs it so many times, and gives the seconds of one.
         prepare: called before, outside of the clock.
+        samples: all that ``seconds`` gave.
     """
 
     run: Callable[[int], float]
     prepare: Callable[[], None] | None = None
+    samples: list[float] = field(default_factory=list)
 
     def seconds(self, times: int) -> float:
         """The time of one of so many runs in a row."""
         if self.prepare is not None:
             self.prepare()
-        return self.run(times)
+        found = self.run(times)
+        self.samples.append(found)
+        return found
 
 
 def repeats(seconds: float, most: int = 10_000) -> int:

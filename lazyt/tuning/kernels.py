@@ -17,11 +17,12 @@ from lazyt.runtime import devices
 from lazyt.runtime.cpu import execute
 from lazyt.runtime.memory import Buffer
 from lazyt.tuning.clock import MARGIN, Runner, Steps, duel, race, repeats
+from lazyt.tuning.space import Space
+from lazyt.tuning.strategies import PROGRESS, Trial
+from lazyt.tuning.trial_log import SearchOptions
 
 #: Forms that are compiled together: enough for compilers on all cores.
 BATCH = 8
-#: How much faster a form has to look for the search to go on from it.
-PROGRESS = 0.01
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,11 @@ class _Candidate:
     runner: Runner
     seconds: float = float("inf")
 
+    def trial(self, status: str = "timed") -> Trial:
+        """What came of it."""
+        samples = tuple(self.runner.samples) if status == "timed" else ()
+        return Trial(self.tuned, status, self.seconds, samples)
+
 
 class KernelSearch:
     """The forms of one kernel, on the arguments that it has in a plan.
@@ -76,13 +82,16 @@ class KernelSearch:
         arguments: Sequence[Argument],
         seconds: float,
         say: Callable[[str], None],
+        options: SearchOptions | None = None,
     ) -> None:
         device = devices.cpu()
         self.kernel, self.say = kernel, say
         self.machine = device.vector_bytes, (device.l1, device.l2, device.l3)
         self.traits, self.threads = devices.traits(), max(device.cores, 2)
-        self.field = Field(kernel, *self.machine, self.traits, self.threads)
-        self.standard = self.field.standard()
+        self.space = Space(kernel, *self.machine, self.traits, self.threads)
+        self.standard = self.space.standard()
+        self.options = options or SearchOptions()
+        self.log = self.options.trial_log()
         self.deadline = time.perf_counter() + seconds
         self.sizes = [a.nbytes for a in arguments]
         self.pointers = [a.pointer for a in arguments]
@@ -116,7 +125,8 @@ class KernelSearch:
         (base,) = first
         times = repeats(base.runner.seconds(1))
         base.seconds = min(race([base.runner, base.runner], times))
-        best = self._climb(base, times, known)
+        self._note([base.trial()], times)
+        best = self._search(base, times, known)
         name, short = signature(self.kernel), outline(self.kernel)
         if best is base:
             others = self.tried > 1
@@ -130,33 +140,43 @@ class KernelSearch:
             why = f"{best.tuned} was {why}: not certainly {MARGIN:.0%}"
         return KernelReport(name, short, old, new if faster else old, form, self.tried, why)
 
-    def _climb(self, base: _Candidate, times: int, known: Tuned | None) -> _Candidate:
-        """The best form found from ``base`` on, in the time that there is."""
+    def _search(self, base: _Candidate, times: int, known: Tuned | None) -> _Candidate:
+        """The best form that the strategy finds from ``base`` on, in the time that there is."""
         best = base
-        seen = {base.tuned}
-        order = random.Random(signature(self.kernel))
-        waiting = self._next(base.tuned, seen, order)
-        if known is not None and known != base.tuned:
-            waiting.insert(0, known)
-        while waiting and self._affords(base, times):
+        rng = random.Random(signature(self.kernel))
+        first = [known] if known is not None else []
+        strategy = self.options.make()(self.space, base.trial(), first, rng)
+        while self._affords(base, times):
             most = max(1, min(BATCH, int(self.left() / (2 * self.cost))))
-            batch, waiting = waiting[:most], waiting[most:]
-            seen.update(batch)
-            made = [c for c in self._compiled(batch) if self._same_bits(c)]
+            batch = strategy.propose(most)
+            if not batch:
+                break
+            compiled = self._compiled(batch)
+            made = [c for c in compiled if self._same_bits(c)]
+            for candidate in made:
+                candidate.runner.samples.clear()  # of the run that was compared
             found = race([c.runner for c in made], times)
             for candidate, seconds in zip(made, found, strict=True):
                 candidate.seconds = seconds
+            trials = [c.trial("timed" if c in made else "other bits") for c in compiled]
+            there = {trial.form for trial in trials}
+            # Either its text is that of another form, or no compiler takes it.
+            trials += [Trial(form, "not compiled") for form in batch if form not in there]
+            self._note(trials, times)
+            strategy.observe(trials)
             winner = min(made, key=lambda c: c.seconds, default=best)
             if winner.seconds < (1.0 - PROGRESS) * best.seconds:
                 best = winner
-                waiting = self._next(best.tuned, seen, order)
         return best
 
-    def _next(self, tuned: Tuned, seen: set[Tuned], order: random.Random) -> list[Tuned]:
-        """Neighbours that were not tried, mixed: each batch has some of every sort."""
-        found = [t for t in self.field.neighbours(tuned) if t not in seen]
-        order.shuffle(found)
-        return found
+    def _note(self, trials: Sequence[Trial], times: int) -> None:
+        """Notes trials in the log, where there is one."""
+        if self.log is not None:
+            for trial in trials:
+                self.log.add(
+                    self.space, trial, kernel=signature(self.kernel), strategy=self.options.name,
+                    repeats=times, compile_seconds=self.cost,
+                )  # fmt: skip
 
     def _affords(self, base: _Candidate, times: int) -> bool:
         """Whether there is time for one form more and the comparison at the end."""

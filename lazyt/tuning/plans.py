@@ -23,6 +23,7 @@ from lazyt.runtime.cpu.execute import Executable
 from lazyt.runtime.memory import Buffer
 from lazyt.tuning.clock import Progress, Runner, Steps, duel, repeats
 from lazyt.tuning.kernels import Argument, KernelReport, KernelSearch
+from lazyt.tuning.trial_log import SearchOptions
 
 #: How much may be fused: the heuristics' choice, and less.
 FUSINGS = (
@@ -112,9 +113,15 @@ class PlanTuner:
     """Searches for what makes a plan faster, within some seconds."""
 
     def __init__(
-        self, subject: Subject, inputs: list[Buffer], seconds: float, progress: Progress
+        self,
+        subject: Subject,
+        inputs: list[Buffer],
+        seconds: float,
+        progress: Progress,
+        options: SearchOptions | None = None,
     ) -> None:
         self.subject, self.inputs, self.progress = subject, inputs, progress
+        self.options = options
         self.begin = time.perf_counter()
         self.seconds = seconds
         self.reports: list[KernelReport] = []
@@ -252,7 +259,7 @@ class PlanTuner:
         """Searches for a kernel's form."""
         if seconds <= 0 or kernel.segments:
             return
-        search = KernelSearch(kernel, arguments, seconds, self.progress.say)
+        search = KernelSearch(kernel, arguments, seconds, self.progress.say, self.options)
         self._show(signature(kernel).partition(" #")[0])
         try:
             report = search.run(known)

@@ -17,6 +17,7 @@ from lazyt.runtime.cpu import execute
 from lazyt.runtime.memory import Buffer
 from lazyt.tuning.clock import Progress
 from lazyt.tuning.plans import PlanReport, PlanTuner, run_seconds
+from lazyt.tuning.trial_log import SearchOptions
 
 if TYPE_CHECKING:
     from lazyt.plan.build import Plan
@@ -30,14 +31,18 @@ class Session:
 
     Attributes:
         seconds: the budget.
+        options: how searches go.
         weights: seconds that a run of each plan takes, by the graph's name.
         looking: whether this is the first turn.
         reports: what was found.
     """
 
-    def __init__(self, seconds: float, progress: Progress) -> None:
+    def __init__(
+        self, seconds: float, progress: Progress, options: SearchOptions | None = None
+    ) -> None:
         self.seconds = seconds
         self.progress = progress
+        self.options = options
         self.weights: dict[str, float] = {}
         self.looking = True
         self.reports: list[PlanReport] = []
@@ -51,7 +56,7 @@ class Session:
             return
         total = sum(self.weights.values()) or 1.0
         share = self.seconds * self.weights.get(subject.name, 0.0) / total
-        self.reports.append(_tune(plan, subject, inputs, share, self.progress))
+        self.reports.append(_tune(plan, subject, inputs, share, self.progress, self.options))
 
 
 def take(plan: Plan, inputs: Sequence[Buffer]) -> None:
@@ -85,10 +90,15 @@ def _announce() -> None:
 
 
 def _tune(
-    plan: Plan, subject: Subject, inputs: Sequence[Buffer], seconds: float, progress: Progress
+    plan: Plan,
+    subject: Subject,
+    inputs: Sequence[Buffer],
+    seconds: float,
+    progress: Progress,
+    options: SearchOptions | None = None,
 ) -> PlanReport:
     """Tunes a plan and lets it run what was found."""
-    report, program = PlanTuner(subject, list(inputs), seconds, progress).run()
+    report, program = PlanTuner(subject, list(inputs), seconds, progress, options).run()
     if program is not None:
         executable = execute.load(program, "tuned")
         sizes = subject.output_sizes(program)

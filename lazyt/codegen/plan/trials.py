@@ -58,9 +58,14 @@ def stepping(program: Program) -> Program:
     return replace(program, entry="\n".join(lines) + "\n", slots=slots)
 
 
-def forms_program(printed: Sequence[PrintedKernel], sizes: Sequence[int]) -> Program:
-    """One kernel in several forms; each is a launch. All arguments are inputs, of these sizes; what
-    the forms need beside, of the largest size, is the last of them."""
+def forms_program(
+    printed: Sequence[PrintedKernel], sizes: Sequence[int], segments: tuple[int, ...] = ()
+) -> Program:
+    """One kernel in several forms; each is a launch.
+
+    All arguments are inputs, of these sizes: those of its first segment, then those of the second,
+    and so on. What the forms need beside, of the largest size, is the last of them.
+    """
     named = [name_after_text(p, "trial") for p in printed]
     slots = [Slot("input", number, 0, size) for number, size in enumerate(sizes)]
     space = max(p.workspace for p in named)
@@ -69,7 +74,7 @@ def forms_program(printed: Sequence[PrintedKernel], sizes: Sequence[int]) -> Pro
     launches = []
     for made in named:
         places = tuple(range(len(sizes) + bool(made.workspace)))
-        launches.append(Launch(made.source.name, places, made.offsets, (), made.values))
+        launches.append(Launch(made.source.name, places, made.offsets, segments, made.values))
     kernels = tuple({p.source.name: p.source for p in named}.values())
     program = Program(
         target="c",
