@@ -439,7 +439,7 @@ def compile_graph(
         watch.grouped(groups)
     inline = fusing.inline if fusing is not None and fusing.inline >= 0 else config.inline_reduce
 
-    return assemble(
+    program, kernels = assemble(
         groups,
         normal,
         inputs,
@@ -453,13 +453,43 @@ def compile_graph(
         _changed_kernel if extensions.force.kernel_passes else None,
         None if watch is None else watch.launched,
     )
+    _dump_kernels(kernels, choices, target == "c" and not any_size)
+    return program, kernels
+
+
+def with_forms(kernels: Sequence[Kernel], choices: Choices | None = None) -> list[Kernel]:
+    """Kernels with notes of the forms that plans of this machine give them, which
+    ``print_kernel(kernel, forms=True)`` prints: what was chosen, or what the heuristics do.
+
+    Where a form in full does not tell all that these do, it is noted as ``standard``.
+    """
+    from lazyt.codegen.c.target import print_kernel_c
+    from lazyt.codegen.plan.choices import with_form
+    from lazyt.codegen.plan.trials import Field
+    from lazyt.extensions.targets import chosen_form, machine
+    from lazyt.runtime import devices
+
+    made: list[Kernel] = []
+    for kernel in kernels:
+        form = chosen_form(kernel, choices)
+        if form is None:
+            own, traits, threads = machine(), devices.traits(), max(devices.cpu().cores, 2)
+            form = Field(kernel, *own, traits, threads).standard()
+            texts = {
+                print_kernel_c(kernel, *own, tuned=each, threads=threads, traits=traits).source.text
+                for each in (None, form)
+            }
+            form = form if len(texts) == 1 else None
+        made.append(with_form(kernel, form))
+    return made
 
 
 def print_kernels(kernels: Sequence[Kernel], target: str = "c") -> str:
     """Kernels as text in the form that plans of this machine have, with the helpers they call.
 
     A plan may have further text for them: numbers in which kernels differ become arguments, and a
-    tuned one has the form that was found to be fastest.
+    tuned one has the form that was found to be fastest. A form that a kernel's text asks for is
+    used, where it fits.
     """
     from lazyt.codegen.plan.assemble import gather_sections, name_after_text
     from lazyt.extensions import targets
@@ -484,6 +514,16 @@ def _dump_graph(name: str, roots: Sequence[Node]) -> None:
         from lazyt.runtime.dumps import dumps
 
         dumps.write(f"{name}.ir", print_graph(roots))
+
+
+def _dump_kernels(kernels: Sequence[Kernel], choices: Choices | None, formed: bool) -> None:
+    """``formed``: each has a form of its own, which is written with it."""
+    if config.dump is not None:
+        from lazyt.ir.printer import print_kernel
+        from lazyt.runtime.dumps import dumps
+
+        shown = with_forms(kernels, choices) if formed else kernels
+        dumps.write("plan.kernels", "\n".join(print_kernel(kernel, formed) for kernel in shown))
 
 
 def dump_program(program: Program) -> None:

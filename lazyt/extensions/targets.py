@@ -22,7 +22,7 @@ from lazyt.ir.program import KernelSource, Launch, Program
 from lazyt.runtime.memory import Buffer, without_aliases
 
 if TYPE_CHECKING:
-    from lazyt.codegen.plan.choices import Choices
+    from lazyt.codegen.plan.choices import Choices, Tuned
     from lazyt.codegen.plan.duplicates import Printer
     from lazyt.ir.graph import Node
 
@@ -119,6 +119,28 @@ def _print_entry(sources: Sequence[KernelSource], launches: Sequence[Launch], co
     return print_entry_c(sources, launches, None, count)
 
 
+def machine() -> tuple[int, tuple[int, int, int]]:
+    """What printers ask of this machine: bytes of a vector, and the caches."""
+    from lazyt.runtime import devices
+
+    device = devices.cpu()
+    return device.vector_bytes, (device.l1, device.l2, device.l3)
+
+
+def chosen_form(kernel: Kernel, choices: Choices | None = None) -> Tuned | None:
+    """The form that is chosen for a kernel: by a tuner that programs registered, by the clock, or
+    by the kernel's text; None where heuristics decide."""
+    from lazyt.codegen.plan.choices import noted_form
+
+    if extensions.force.tuner is not None:
+        from lazyt.codegen.plan.trials import Field
+        from lazyt.runtime import devices
+
+        forms = Field(kernel, *machine(), devices.traits(), max(devices.cpu().cores, 2))
+        return extensions.force.tuner.form(kernel, forms)
+    return (choices.of(kernel) if choices else None) or noted_form(kernel)
+
+
 def _print_c(
     kernel: Kernel,
     names: Mapping[int, str] | None,
@@ -128,16 +150,9 @@ def _print_c(
     from lazyt.codegen.c.target import print_kernel_c
     from lazyt.runtime import devices
 
-    device = devices.cpu()
-    machine = device.vector_bytes, (device.l1, device.l2, device.l3)
-    threads = max(device.cores, 2)
-    tuned = choices.of(kernel) if choices else None
-    if extensions.force.tuner is not None and not any_size:
-        from lazyt.codegen.plan.trials import Field
-
-        forms = Field(kernel, *machine, devices.traits(), threads)
-        tuned = extensions.force.tuner.form(kernel, forms)
-    made = print_kernel_c(kernel, *machine, names, any_size, tuned, threads, devices.traits())
+    threads, traits = max(devices.cpu().cores, 2), devices.traits()
+    tuned = None if any_size else chosen_form(kernel, choices)
+    made = print_kernel_c(kernel, *machine(), names, any_size, tuned, threads, traits)
     if config.verify and names != {}:
         from lazyt.codegen.proof.c_bounds import argument_bytes, require_in_bounds
 

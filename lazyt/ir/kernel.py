@@ -22,6 +22,8 @@ from lazyt.ir.scalar import Expr
 
 #: Lanes of a reduction: element k of a block goes to lane k % LANES.
 LANES = 32
+#: The note of a kernel with the form that a target is to give it, as ``Tuned.to_dict`` makes it.
+FORM = "chosen form"
 #: Elements of a block; results of blocks are reduced again by the same rule.
 BLOCK = 1024
 

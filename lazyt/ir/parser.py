@@ -27,6 +27,7 @@ from lazyt.ir.index import (
     Var,
 )
 from lazyt.ir.kernel import (
+    FORM,
     AnyPhase,
     Bands,
     Buffer,
@@ -700,6 +701,37 @@ class _KernelReader:
         reads, writes, work = groups
         return CallPhase(routine, reads, writes, work, tuple(settings))
 
+    def form(self) -> dict[str, Any]:
+        """What follows ``form:``, as the dict of a form; it ends where the first phase begins."""
+        reader, begin = self.reader, self.reader.start
+        kind = self.word("the kind of a form")
+        parts: list[dict[str, Any]] = [{}]
+        while (reader.kind == "name" and reader.text not in _PHASES) or reader.text == ";":
+            if reader.accept(";"):
+                parts.append({})
+                continue
+            start = reader.start
+            name = reader.take()
+            if name in parts[-1]:
+                raise reader.error(f"{name} is there twice", start)
+            reader.expect("=")
+            parts[-1][name] = self.setting()
+        if kind == "loops":
+            return {"kind": kind, "phases": parts}
+        if len(parts) > 1:
+            raise reader.error(f"a form of kind {kind} has one part", begin)
+        return {"kind": kind, **parts[0]}
+
+    def setting(self) -> Any:
+        """A number, a truth value, a word or a string."""
+        reader = self.reader
+        if reader.kind == "string":
+            return json.loads(reader.take())
+        if reader.kind == "name":
+            word = reader.take()
+            return _SPECIAL[word] if word in ("true", "false") else word
+        return read_integer(reader)
+
     def segments(self) -> tuple[int, ...]:
         """Extents in parentheses."""
         self.reader.expect("(")
@@ -744,11 +776,15 @@ class _KernelReader:
         segments = self.segments() if reader.accept("segments") else ()
         bands = self.bands() if reader.accept("bands") else None
         reader.expect("{")
+        notes: dict[str, object] = {}
+        if reader.accept("form"):
+            reader.expect(":")
+            notes[FORM] = self.form()
         phases: list[AnyPhase] = []
         while not reader.accept("}"):
             self.axes, self.values = {}, {}
             phases.append(self.any_phase(self.choice(_PHASES)))
-        return Kernel(name, tuple(self.buffers.values()), tuple(phases), {}, segments, bands)
+        return Kernel(name, tuple(self.buffers.values()), tuple(phases), notes, segments, bands)
 
 
 def parse_kernels(text: str) -> list[Kernel]:

@@ -22,7 +22,7 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from lazyt.errors import InternalError, ParseError, VerifyError
@@ -40,6 +40,7 @@ from lazyt.ir.index import (
     sub_expressions,
 )
 from lazyt.ir.kernel import (
+    FORM,
     CallPhase,
     ContractPhase,
     Keep,
@@ -527,7 +528,15 @@ def _call_text(phase: CallPhase) -> str:
     return f"call {phase.routine} {' '.join(words)}"
 
 
-def kernel_lines(kernel: Kernel) -> list[tuple[object, str]]:
+def _form_text(form: Mapping[str, Any]) -> str:
+    """``form: rows pack=true m=8``; what phases have each, semicolons between them."""
+    phases = form.get("phases")
+    parts = [{k: v for k, v in form.items() if k != "kind"}] if phases is None else phases
+    words = [" ".join(f"{k}={format_value(v)}" for k, v in part.items()) for part in parts]
+    return f"form: {form['kind']} {'; '.join(words)}".rstrip()
+
+
+def kernel_lines(kernel: Kernel, forms: bool = False) -> list[tuple[object, str]]:
     """The lines of ``print_kernel``, each with the phase, stage or statement that begins there."""
     printer = _KernelPrinter(kernel)
     buffers = ", ".join(
@@ -536,6 +545,9 @@ def kernel_lines(kernel: Kernel) -> list[tuple[object, str]]:
     segments = f" segments ({', '.join(map(str, kernel.segments))})" if kernel.segments else ""
     bands = f" bands ({kernel.bands.points}, {kernel.bands.rows})" if kernel.bands else ""
     printer.add(0, kernel, f"kernel {kernel.name}({buffers}){segments}{bands} {{")
+    form = kernel.notes.get(FORM) if forms else None
+    if isinstance(form, dict):
+        printer.add(1, None, _form_text(form))
     for phase in kernel.phases:
         printer.values = {}
         if isinstance(phase, Phase):
@@ -548,12 +560,13 @@ def kernel_lines(kernel: Kernel) -> list[tuple[object, str]]:
     return printer.lines
 
 
-def print_kernel(kernel: Kernel) -> str:
+def print_kernel(kernel: Kernel, forms: bool = False) -> str:
     """A kernel as text, without its notes; ends with a line break.
 
-    Equal kernels give equal text, whether or not their expressions share parts.
+    Equal kernels give equal text, whether or not their expressions share parts. ``forms``: with the
+    form that is chosen for it, where one is noted (``ir.kernel.FORM``).
     """
-    return "".join(f"{text}\n" for _, text in kernel_lines(kernel))
+    return "".join(f"{text}\n" for _, text in kernel_lines(kernel, forms))
 
 
 # IR with complaints beside the lines that they are about.

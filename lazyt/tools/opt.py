@@ -6,7 +6,8 @@ after each. Of a golden file of the tests, the graph before its line ``---- PASS
 as this machine has it, or the one that ``--machine`` names. A graph of a capture says what its plan
 depends on beside it (settings, tuning, inputs that may be written over), and its text is that of
 the plan that ran. Kernel text is verified, its indices are proved in bounds, and it is
-printed again in the requested form.
+printed again in the requested form. ``--forms`` notes in kernels how their loops are laid out;
+text with such a line gets that form back.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from lazyt.tools.arguments import Parser, UsageError, read_input
 from lazyt.tools.machines import HELP, machine
 
 if TYPE_CHECKING:
+    from lazyt.codegen.plan.choices import Choices
     from lazyt.compiler import Pass
     from lazyt.ir.graph import Node
     from lazyt.ir.kernel import Kernel
@@ -41,6 +43,9 @@ def _arguments(argv: Sequence[str]) -> dict[str, object]:
     )
     parser.add_argument(
         "--emit", default="graph", help="graph (default), kernels, or a target: c, cuda"
+    )
+    parser.add_argument(
+        "--forms", action="store_true", help="kernels with the forms that they have"
     )
     parser.add_argument("--machine", default="native", help=HELP)
     given: dict[str, object] = vars(parser.parse_args(argv))
@@ -88,16 +93,28 @@ def run_passes(
 
 
 def check_kernels(kernels: Sequence[Kernel]) -> None:
-    """Verifies kernels and proves their indices in bounds."""
+    """Verifies kernels, proves their indices in bounds, and reads the forms that they ask for."""
+    from lazyt.codegen.plan.choices import noted_form
     from lazyt.ir.verifier import check_bounds, verify_kernel
 
     for kernel in kernels:
         verify_kernel(kernel)
         check_bounds(kernel)
+        noted_form(kernel)
 
 
-def kernels_text(kernels: Sequence[Kernel], emit: str) -> str:
-    """Kernels as kernel IR, or as the C or CUDA C of plans of this machine."""
+def warn_of(kernels: Sequence[Kernel]) -> None:
+    """Says on standard error what could not be proved about kernels that somebody wrote."""
+    from lazyt.ir.proofs.stores import unproved
+
+    for kernel in kernels:
+        for text in unproved(kernel):
+            print(f"# kernel {kernel.name}: it is not proved {text}", file=sys.stderr)
+
+
+def kernels_text(kernels: Sequence[Kernel], emit: str, forms: bool = False) -> str:
+    """Kernels as kernel IR (``forms``: with their forms), or as the C or CUDA C of plans of this
+    machine."""
     if emit == "cuda":
         from lazyt.codegen.loops.flat import split_segments
         from lazyt.compiler import print_kernels
@@ -109,7 +126,7 @@ def kernels_text(kernels: Sequence[Kernel], emit: str) -> str:
         return print_kernels(kernels, emit)
     from lazyt.ir.printer import print_kernel
 
-    return "".join(map(print_kernel, kernels))
+    return "".join(print_kernel(kernel, forms) for kernel in kernels)
 
 
 def graph_before(text: str) -> str:
@@ -125,7 +142,9 @@ def graph_before(text: str) -> str:
     return before[1:] if mark else text
 
 
-def transform(text: str, names: object, emit: str, loud: bool, values: bool = False) -> str:
+def transform(
+    text: str, names: object, emit: str, loud: bool, values: bool = False, forms: bool = False
+) -> str:
     """What ``opt`` prints for ``text``. Raises ParseError, VerifyError or UsageError."""
     from lazyt.ir.parser import parse_graph, parse_kernels
     from lazyt.ir.printer import Reader, print_graph
@@ -136,26 +155,31 @@ def transform(text: str, names: object, emit: str, loud: bool, values: bool = Fa
             raise UsageError("--passes takes graph text, this is kernel text")
         kernels = parse_kernels(text)
         check_kernels(kernels)
-        return kernels_text(kernels, "kernels" if emit == "graph" else emit)
+        warn_of(kernels)
+        return kernels_text(kernels, "kernels" if emit == "graph" else emit, True)
+    if forms and emit != "kernels":
+        raise UsageError("--forms is for --emit kernels")
     if names is not None and emit != "graph":
         raise UsageError(f"--emit {emit} runs the whole recipe; --passes needs --emit graph")
     leaves, roots = parse_graph(text, OPS)
     current = run_passes(roots, _choose_passes(names), loud, values)
     if emit == "graph":
         return print_graph(current)
-    from lazyt.compiler import program_text, using
+    from lazyt.compiler import program_text, using, with_forms
 
     with using(target=None if emit in ("kernels", "cuda") else emit):
-        program, kernels = compile_text(text, leaves, roots, emit == "cuda")
+        program, kernels, choices = compile_text(text, leaves, roots, emit == "cuda")
+        noted = with_forms(kernels, choices) if forms else kernels
     check_kernels(kernels)
-    return kernels_text(kernels, emit) if emit == "kernels" else program_text(program)
+    return program_text(program) if emit != "kernels" else kernels_text(noted, emit, forms)
 
 
 def compile_text(
     text: str, leaves: Sequence[Node], roots: Sequence[Node], is_cuda: bool
-) -> tuple[Program, list[Kernel]]:
+) -> tuple[Program, list[Kernel], Choices | None]:
     """The plan of a graph that was read from ``text``, as what the first line says of it decides,
-    or else as this process would make it. Raises CaptureError where that line is damaged."""
+    or else as this process would make it, and what was chosen for its kernels. Raises CaptureError
+    where that line is damaged."""
     from lazyt.codegen.plan.choices import ChoiceError, Choices, Fusing, Tuned
     from lazyt.config import config
     from lazyt.plan.build import Subject
@@ -166,7 +190,8 @@ def compile_text(
     if facts is None:
         subject = Subject(list(roots), list(leaves), (), place)
         choices = subject.choices()
-        return subject.compile(choices, choices.graphs.get(subject.name) if choices else None)
+        chosen = choices.graphs.get(subject.name) if choices else None
+        return *subject.compile(choices, chosen), choices
     order, count = facts["order"], len(leaves)
     if sorted(order) != list(range(count)):
         raise CaptureError(f"the graph, line 1: 'order' does not number its {count} inputs")
@@ -182,7 +207,7 @@ def compile_text(
         raise CaptureError(f"the graph, line 1: 'tuned': {error}") from None
     subject = Subject(list(roots), inputs, donated, place)
     with config.override(**checked_settings(facts["settings"])):
-        return subject.compile(Choices(forms), fusing)
+        return *subject.compile(Choices(forms), fusing), Choices(forms)
 
 
 def checked_settings(raw: dict[str, Any]) -> dict[str, Any]:
@@ -213,7 +238,8 @@ def run(argv: Sequence[str]) -> int:
     text = graph_before(read_input(str(options["file"])))
     loud = bool(options["print_after_all"])
     values = bool(options["verify_values"])
+    forms = bool(options["forms"])
     with devices.standing_for(machine(str(options["machine"]))):
-        made = transform(text, options["passes"], str(options["emit"]), loud, values)
+        made = transform(text, options["passes"], str(options["emit"]), loud, values, forms)
     sys.stdout.write(made)
     return 0

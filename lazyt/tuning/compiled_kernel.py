@@ -12,6 +12,7 @@ from lazyt.codegen.c.target import print_kernel_c
 from lazyt.codegen.plan.choices import Tuned, noted_form
 from lazyt.codegen.plan.trials import forms_program
 from lazyt.errors import ShapeError
+from lazyt.extensions.targets import machine
 from lazyt.ir.kernel import Buffer as KernelBuffer
 from lazyt.ir.kernel import Kernel
 from lazyt.ir.kernel_interpreter import walked
@@ -37,12 +38,6 @@ def argument_shapes(kernel: Kernel) -> list[tuple[KernelBuffer, tuple[int, ...]]
         for extent in kernel.segments
         for b in kernel.arguments
     ]
-
-
-def machine() -> tuple[int, tuple[int, int, int]]:
-    """What printers ask of this machine: bytes of a vector, and the caches."""
-    device = devices.cpu()
-    return device.vector_bytes, (device.l1, device.l2, device.l3)
 
 
 class CompiledKernel:

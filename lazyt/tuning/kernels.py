@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from lazyt.codegen.c.target import print_kernel_c
 from lazyt.codegen.plan.choices import Tuned, outline, signature
 from lazyt.codegen.plan.printed import PrintedKernel
-from lazyt.codegen.plan.trials import Field, forms_program
+from lazyt.codegen.plan.trials import forms_program
 from lazyt.errors import CompileError
 from lazyt.ir.kernel import Kernel
 from lazyt.runtime import devices

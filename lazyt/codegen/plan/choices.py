@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from lazyt.codegen.conv.blocks import SlideForm
@@ -17,7 +17,7 @@ from lazyt.codegen.conv.sums import SumsForm
 from lazyt.codegen.loops.forms import LoopForm
 from lazyt.codegen.matmul.contraction import DotForm, Form, PackedForm, RowForm
 from lazyt.errors import LazytError
-from lazyt.ir.kernel import CallPhase, ContractPhase, Kernel
+from lazyt.ir.kernel import FORM, CallPhase, ContractPhase, Kernel
 from lazyt.ir.printer import print_kernel
 
 AnyForm = Form | SlideForm | SumsForm | LanesForm
@@ -132,6 +132,31 @@ class Choices:
     def of(self, kernel: Kernel) -> Tuned | None:
         """What is chosen for a kernel, None for nothing."""
         return self.kernels.get(signature(kernel)) if self.kernels else None
+
+
+def with_form(kernel: Kernel, form: Tuned | None) -> Kernel:
+    """A kernel with a note of the form that it is to have: ``print_kernel(kernel, forms=True)``
+    prints it. None stands for what the heuristics choose."""
+    noted = {"kind": "standard"} if form is None else form.to_dict()
+    return replace(kernel, notes={**kernel.notes, FORM: noted})
+
+
+def noted_form(kernel: Kernel) -> Tuned | None:
+    """The form that a kernel's text asks for; None where it leaves that to the heuristics.
+
+    Raises ChoiceError for what is no form, or one of another sort of kernel.
+    """
+    raw = kernel.notes.get(FORM)
+    if raw is None or raw == {"kind": "standard"}:
+        return None
+    found = Tuned.from_dict(raw)
+    loops = not isinstance(kernel.phases[0], ContractPhase)
+    if loops != (found.form is None):
+        raise ChoiceError(f"kernel {kernel.name} is no kernel for a form of this kind: {found}")
+    if loops and len(found.loops) != len(kernel.phases):
+        count = len(kernel.phases)
+        raise ChoiceError(f"kernel {kernel.name} has {count} phases, its form {len(found.loops)}")
+    return found
 
 
 #: Nothing is chosen: heuristics decide.

@@ -272,7 +272,7 @@ def are_distinct(access: Access) -> bool | None:
     by_data = any(data_of(g.index) for g in access.guards) or data_of(position)
     if access.is_open and not by_data and digits is not None and not needed <= _axes_in(digits):
         return False
-    made = _places(access)
+    made = _touched(access)
     if made is None:
         return None
     elements, points = made
@@ -282,7 +282,7 @@ def are_distinct(access: Access) -> bool | None:
     return bool(len(np.unique(elements)) == len(elements))
 
 
-def _places(access: Access) -> tuple[Array, Array] | None:
+def _touched(access: Access) -> tuple[Array, Array] | None:
     """Elements and numbers of points (and steps, the last digit), for each time that an access
     happens; None where these are many, or up to data."""
     positions = [access.position, *(g.index for g in access.guards)]
@@ -354,7 +354,7 @@ class _Written:
             self.full = True
         if self.full:
             return
-        made = _places(access)
+        made = _touched(access)
         if made is None or self.mask is None:
             self.mask = None
             return
@@ -381,7 +381,7 @@ class _Written:
         mine = _signature(load)
         if any(_signature(s) == mine and s.is_open for s in self.stores):
             return True
-        made = _places(load)
+        made = _touched(load)
         if made is None or self.mask is None:
             return False if not self.stores else None
         inside = made[0][(made[0] >= 0) & (made[0] < self.size)]
@@ -479,10 +479,10 @@ class _StoreChecker:
             store.stage != other.stage or store.ordered or store.step is None
         ):
             return
-        if _are_apart(store, other):
+        if _are_disjoint(store, other):
             return
         by_step = store.stage == other.stage and not store.ordered and store.step is not None
-        mine, theirs = _places(store), _places(other)
+        mine, theirs = _touched(store), _touched(other)
         if mine is None or theirs is None:
             if by_step or store.grid != other.grid or not _same_rows(store, other):
                 self.found.doubt(f"that no point gets at what another stores of {store.buffer}")
@@ -500,7 +500,7 @@ class _StoreChecker:
             self.found.complain(other.item, text)
 
 
-def _are_apart(one: Access, other: Access) -> bool:
+def _are_disjoint(one: Access, other: Access) -> bool:
     """Whether the ranges of two positions have nothing in common."""
     facts, others = Facts(one.guards), Facts(other.guards)
     if facts.impossible or others.impossible:
