@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
 import shlex
 import shutil
 import warnings
+from collections.abc import Iterator
 
-from lazyt.runtime.cpu import compile
+import pytest
+
+from lazyt.plan import planning
+from lazyt.runtime.cpu import compile, execute
 
 
 @functools.cache
@@ -30,3 +36,34 @@ def words() -> list[str]:
 def command() -> str:
     """The same for a shell, or for ``CC``."""
     return shlex.join(words()) or "no compiler"
+
+
+@functools.cache
+def quick_command() -> str:
+    """A compiler for ``CC`` that takes half the time and makes kernels that run longer, with the
+    same bits; empty where there is none, or ``CC`` names one already."""
+    if os.environ.get("CC", "").strip() or not available():
+        return ""
+    found = compile.find()
+    level = "-O1" if "clang" in found.version else "-Og"
+    return shlex.join([*found.command, level])
+
+
+@contextlib.contextmanager
+def chosen(command: str) -> Iterator[None]:
+    """``CC`` within, for this process and those it starts; empty for what it is outside.
+
+    Plans that are in memory and were compiled otherwise are not used within.
+    """
+    global _last
+    if command != _last:
+        planning.clear()
+        execute.forget()
+        _last = command
+    with pytest.MonkeyPatch.context() as patch:
+        if command:
+            patch.setenv("CC", command)
+        yield
+
+
+_last = ""

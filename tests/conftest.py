@@ -10,6 +10,10 @@ most of the suite's time:
   every commit, so that each test runs fused in one of so many commits.
 - All others run in tier 1: those of passes, code generation, the runtime, captures, whole programs,
   and those marked ``fused``, ``fused_values`` or ``lazy``.
+- Tests of tier 1 about graphs, plans and values (``tier_choice.QUICKLY``) have the C compiler
+  optimize little, which halves its time; bits do not depend on it. One file in
+  ``tier_choice.SHARES`` has kernels as users have them, as have all tests about compilers, kernels,
+  time and memory, and the share of the tests about operations.
 - ``LAZYT_TIER`` chooses for all tests but those marked ``fused`` or ``lazy``: ``LAZYT_TIER=1 make
   test`` runs all fused.
 
@@ -24,6 +28,7 @@ with the maps and sums that read them).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Generator, Iterator
@@ -153,21 +158,27 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 @pytest.fixture(autouse=True)
 def tier(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The tier of the test, as said above."""
+    """The tier of the test and how much its compiler optimizes, as said above."""
     node = request.node
-    if node.get_closest_marker("fused") or node.get_closest_marker("lazy"):
+    share = request.config.stash[_share]
+    about_kernels = bool(node.get_closest_marker("fused") or node.get_closest_marker("lazy"))
+    if about_kernels:
         chosen: Any = 1
-    elif (share := request.config.stash[_share]) is None:
+    elif share is None:
         chosen = config.tier
     elif node.get_closest_marker("fused_values"):
         chosen = 1
     else:
         chosen = tier_choice.tier_of(node.nodeid, share)
-    if chosen == config.tier:
+    with contextlib.ExitStack() as stack:
+        if chosen == 1:
+            is_quick = share is not None and (
+                tier_choice.is_compiled_quickly(node.nodeid, about_kernels, share)
+            )
+            stack.enter_context(compilers.chosen(compilers.quick_command() if is_quick else ""))
+        if chosen != config.tier:
+            stack.enter_context(config.override(tier=chosen))
         yield
-    else:
-        with config.override(tier=chosen):
-            yield
 
 
 @pytest.fixture(autouse=True)

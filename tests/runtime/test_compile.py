@@ -68,6 +68,23 @@ def test_cc_may_hold_arguments(wrapper: Wrapper, monkeypatch: pytest.MonkeyPatch
     assert all(line.startswith("-DLZ_MARK=1 2") for line in lines), lines
 
 
+def test_a_level_of_optimization_in_cc_takes_the_place_of_lazyts(
+    wrapper: Wrapper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = wrapper("")
+    assert computes()
+    full, started = compile.find(), compile.started
+    execute.forget()
+    monkeypatch.setenv("CC", f"{log.parent}/wrapped-cc -O1")
+    compiler = compile.find()
+    levels = [flag for flag in (*compiler.command, *compiler.flags) if flag.startswith("-O")]
+    assert levels == ["-O1"] and compiler.identity() != full.identity()
+    assert {"-ffp-contract=off", "-fvisibility=hidden"} <= set(compiler.flags)
+    assert compiler.openmp == full.openmp
+    assert computes() and compile.started > started, "its kernels are compiled anew"
+    assert log.read_text().splitlines()[-1].startswith("-O1 ")
+
+
 def test_another_compiler_is_another_entry(wrapper: Wrapper) -> None:
     assert computes()
     started = compile.started

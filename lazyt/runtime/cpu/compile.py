@@ -1,10 +1,11 @@
 """From a Program's text to a shared object's bytes, through the system's C compiler.
 
-The compiler is ``CC`` (which may hold arguments), else gcc, clang or cc from the PATH, else the one
-of the package ``ziglang``, which ``pip install 'lazyt-compiler[compiler]'`` brings. What it is and
-which flags it takes is asked once and kept in the disk cache under the identity of its file,
-so that a later process starts no compiler until it has something to compile. Large Programs are
-split into batches that are compiled by processes side by side and linked.
+The compiler is ``CC`` (which may hold arguments; a level of optimization among them takes the
+place of lazyt's: ``gcc -Og`` compiles in half the time), else gcc, clang or cc from the PATH, else
+the one of the package ``ziglang``, which ``pip install 'lazyt-compiler[compiler]'`` brings. What it
+is and which flags it takes is asked once and kept in the disk cache under the identity of its
+file, so that a later process starts no compiler until it has something to compile. Large Programs
+are split into batches that are compiled by processes side by side and linked.
 """
 
 from __future__ import annotations
@@ -548,8 +549,9 @@ def _ask(command: tuple[str, ...]) -> Compiler:
 
 def _try_flags(command: tuple[str, ...], folder: str) -> Compiler:
     native = "-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native"
+    has_level = any(word.startswith("-O") for word in command[1:])
     # By its name it is likely to take these: that is tried while it is asked for its version.
-    likely = _attempts(native, "clang" in os.path.basename(command[0]))[0]
+    likely = _attempts(native, "clang" in os.path.basename(command[0]), has_level)[0]
     source = os.path.join(folder, "likely.c")
     with open(source, "w", encoding="utf-8") as file:
         file.write(_probe(likely))
@@ -559,7 +561,7 @@ def _try_flags(command: tuple[str, ...], folder: str) -> Compiler:
         _run_all([[*command, "--version"], [*command, "-dumpmachine"]], folder)
         version = _printed(folder, 0).partition("\n")[0]
         target = _printed(folder, 1).strip()
-        attempts = _attempts(native, "clang" in version)
+        attempts = _attempts(native, "clang" in version, has_level)
         if attempts[0] == likely and first.wait() == 0:
             return _compiler(command, version, target, likely)
     finally:
@@ -594,12 +596,15 @@ def _probe(extra: tuple[str, ...]) -> str:
     return _PROBE + regions.WRAPPED + openmp.TEXT * _has_own_threads(extra)
 
 
-def _attempts(native: str, is_clang: bool) -> list[tuple[str, ...]]:
-    """Flags to try, the best first. Clang links OpenMP's library whether it is there or not, and
-    its threads neither hear of interrupts nor survive a fork."""
-    gnu = [(*_SPEED, native, "-fopenmp", *regions.WRAP), (*_SPEED, native, "-fopenmp")]
-    own = [("-O3", native, *openmp.FLAGS), ("-O3", *openmp.FLAGS)]
-    rest = [("-O3", native, "-fopenmp"), ("-O3", native), ("-O3", "-fopenmp"), ("-O3",)]
+def _attempts(native: str, is_clang: bool, has_level: bool = False) -> list[tuple[str, ...]]:
+    """Flags to try, the best first, without what says how much to optimize where the command does.
+    Clang links OpenMP's library whether it is there or not, and its threads neither hear of
+    interrupts nor survive a fork."""
+    speed = () if has_level else _SPEED
+    most = () if has_level else ("-O3",)
+    gnu = [(*speed, native, "-fopenmp", *regions.WRAP), (*speed, native, "-fopenmp")]
+    own = [(*most, native, *openmp.FLAGS), (*most, *openmp.FLAGS)]
+    rest = [(*most, native, "-fopenmp"), (*most, native), (*most, "-fopenmp"), most]
     return [*own, *rest] if is_clang else [*gnu, *rest[:1], *own[:1], *rest[1:]]
 
 
