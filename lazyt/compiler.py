@@ -454,6 +454,10 @@ def compile_graph(
         None if watch is None else watch.launched,
     )
     _dump_kernels(kernels, choices, target == "c" and not any_size)
+    if config.verify == "values" and target in ("c", "cuda"):
+        from lazyt.runtime.plan_checks import check_plan
+
+        check_plan(normal, inputs, program, kernels)
     return program, kernels
 
 

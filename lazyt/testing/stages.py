@@ -9,7 +9,6 @@ nothing with fusion and lowering, and Python's own functions say which of them i
 
 from __future__ import annotations
 
-import ctypes
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,7 +35,7 @@ from lazyt.ir.verifier import check_bounds, verify_graph, verify_kernel, verify_
 from lazyt.passes.group_verifier import describe, verify_groups
 from lazyt.runtime.cpu import compile, execute
 from lazyt.runtime.interpreter import interpret
-from lazyt.runtime.memory import Buffer
+from lazyt.runtime.plan_checks import as_buffer, run_compiled, typed
 from lazyt.runtime.value_checks import KINDS, Array, Cases, Wanted, difference, ordered, wanted
 
 
@@ -277,7 +276,7 @@ class _Walk:
             return None
         for case in self.cases:
             raw = run_program(program, kernels, [case.given[leaf] for leaf in self.leaves])
-            text = self._compared(case, _typed(raw, self.roots))
+            text = self._compared(case, typed(raw, self.roots))
             if text:
                 return Finding("memory plan", text, ir="".join(map(print_kernel, kernels)))
         return None
@@ -296,7 +295,7 @@ class _Walk:
             return Finding("C printer", f"its text does not compile: {error}")
         for case in self.cases:
             got = run_compiled(run, self.program, [case.given[leaf] for leaf in self.leaves])
-            text = self._compared(case, _typed(got, self.roots))
+            text = self._compared(case, typed(got, self.roots))
             if text:
                 return self._blame_target(case, text)
         return None
@@ -306,7 +305,7 @@ class _Walk:
         ir = "".join(map(print_kernel, self.all_kernels))
         plain = execute.load_once(self.program, compile.find().plain)
         arrays = [case.given[leaf] for leaf in self.leaves]
-        unoptimized = _typed(run_compiled(plain, self.program, arrays), self.roots)
+        unoptimized = typed(run_compiled(plain, self.program, arrays), self.roots)
         if not self._compared(case, unoptimized):
             return Finding("C compiler (-O0 differs)", text, ir=ir)
         wrong = wrong_functions(self.normal)
@@ -390,7 +389,7 @@ class Single:
     def interpreted(self, given: Mapping[Node, Array]) -> list[Array]:
         """What its kernels mean."""
         raw = run_program(self.program, self.kernels, [given[node] for node in self.reads])
-        return _typed(raw, self.stored)
+        return typed(raw, self.stored)
 
     def changed(
         self, title: str, given: Mapping[Node, Array], wants: Sequence[Wanted]
@@ -407,7 +406,7 @@ class Single:
                 raw = run_program(self.program, kernels, [given[node] for node in self.reads])
             except Exception as error:
                 return Finding(stage, f"{title}: {type(error).__name__}: {error}")
-            text = self.compared(_typed(raw, self.stored), wants)
+            text = self.compared(typed(raw, self.stored), wants)
             if text:
                 return Finding(stage, f"{title}: {text}", ir="".join(map(print_kernel, kernels)))
         return None
@@ -416,7 +415,7 @@ class Single:
         """What its C computes."""
         run = execute.load_once(self.program)
         raw = run_compiled(run, self.program, [given[node] for node in self.reads])
-        return _typed(raw, self.stored)
+        return typed(raw, self.stored)
 
     def compared(self, got: Sequence[Array], wants: Sequence[Wanted]) -> str:
         """What differs first, or nothing."""
@@ -440,51 +439,6 @@ class Single:
         return "lowering" if self.compared(generic, exact) else "interpreter"
 
 
-def _typed(raw: Sequence[Array], roots: Sequence[Node]) -> list[Array]:
-    """Bytes as the stored arrays of roots."""
-    return [
-        item[: root.nbytes].view(root.dtype.numpy).reshape(root.shape)
-        if root.size
-        else np.empty(root.shape, root.dtype.numpy)
-        for item, root in zip(raw, roots, strict=True)
-    ]
-
-
-def run_compiled(run: execute.Executable, program: Program, inputs: Sequence[Array]) -> list[Array]:
-    """What a compiled plan computes: the bytes of each root."""
-    given = [_buffer(item) for item in inputs]
-    sizes: dict[int, int] = {}
-    for slot in program.slots:
-        if slot.kind == "output":
-            sizes[slot.index] = max(slot.nbytes, sizes.get(slot.index, 0))
-    outputs = [Buffer(max(sizes.get(n, 0), 1)) for n in range(run.outputs)]
-    for buffer in outputs:  # what is not written shows
-        ctypes.memset(buffer.ptr, 0xFF, buffer.nbytes)
-    given = [*given, *(Buffer(1) for _ in range(run.inputs - len(given)))]
-    run.run(given[: run.inputs], outputs)
-    found = []
-    for n in program.results:
-        if n >= 0:
-            found.append(
-                _bytes(outputs[n], sizes.get(n, 0)) if n < len(outputs) else _bytes(None, 0)
-            )
-        else:
-            found.append(_bytes(given[-1 - n], inputs[-1 - n].nbytes))
-    return found
-
-
-def _buffer(array: Array) -> Buffer:
-    made = Buffer(max(array.nbytes, 1))
-    ctypes.memmove(made.ptr, np.ascontiguousarray(array).ctypes.data, array.nbytes)
-    return made
-
-
-def _bytes(buffer: Buffer | None, size: int) -> Array:
-    if buffer is None or not size:
-        return np.empty(0, np.uint8)
-    return np.frombuffer(ctypes.string_at(buffer.ptr, size), np.uint8)
-
-
 def with_values(roots: Sequence[Node], given: Mapping[Node, Array], place: str = "") -> list[Node]:
     """The graph over inputs that hold the arrays of ``given``, on a device."""
     from lazyt.plan.device_plans import moved
@@ -492,7 +446,7 @@ def with_values(roots: Sequence[Node], given: Mapping[Node, Array], place: str =
     def change(node: Node, inputs: tuple[Node, ...]) -> Node:
         if node not in given:
             return remake(node, inputs)
-        leaf = ops.input_(node.shape, node.dtype, _buffer(given[node]))
+        leaf = ops.input_(node.shape, node.dtype, as_buffer(given[node]))
         return ops.input_(node.shape, node.dtype, moved(leaf, place)) if place else leaf
 
     return rebuild(roots, change, lambda node: node in given)

@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lazyt
 from lazyt import compiler, ops
 from lazyt.compiler import KernelPass, Pass
+from lazyt.config import config
+from lazyt.errors import VerifyError
 from lazyt.extensions import targets
-from lazyt.ir.graph import Node, rebuild, remake
+from lazyt.ir.graph import Node, rebuild, remake, topological
 from lazyt.ir.group import Group
 from lazyt.ir.kernel import Kernel, Phase, Stage, Store
 from lazyt.ir.parser import parse_graph
+from lazyt.ir.printer import print_graph
 from lazyt.ir.scalar import Call
 from lazyt.testing.random_graphs import random_graph
 from lazyt.testing.stages import Finding, examine
@@ -222,3 +226,24 @@ def test_wrong_meanings_of_functions_and_ops_are_named(monkeypatch: pytest.Monke
         assert found("").stage == "interpreter"
     finally:
         object.__setattr__(flip, "evaluate", meaning)
+
+
+# ---------------------------------------------------------------- where programs run
+
+
+def test_kernels_and_c_are_verified_where_programs_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = lazyt.linspace(-1, 1, 24).reshape(4, 6).realize()
+    with config.override(verify="values", tier=1):
+        y = ((x @ x.t()).softmax(-1) + x.sum(1)).cumsum(0)
+        assert y.shape == (4, 4) and y.isfinite().all()
+        step = KernelPass("empty", without_last_statement, "a test")
+        with compiler.register_kernel_pass(step), pytest.raises(VerifyError, match="the kernels"):
+            (x * 3 + 1).tolist()
+
+
+def test_random_graphs_pass_all_verification() -> None:
+    with config.override(verify="values", tier=1):
+        for seed in range(6):
+            roots = parse_graph(print_graph(random_graph(seed).roots), ops.OPS)[1]
+            leaves = [node for node in topological(roots) if node.op.name == "input"]
+            compiler.compile_graph(roots, leaves)

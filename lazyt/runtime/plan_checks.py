@@ -1,0 +1,110 @@
+"""What a plan computes, by the meaning of its kernels and as compiled C, against its graph."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+import numpy as np
+
+from lazyt.errors import CompileError, VerifyError
+from lazyt.ir.graph import Node
+from lazyt.ir.kernel import Kernel
+from lazyt.ir.kernel_interpreter import run_program
+from lazyt.ir.printer import print_graph, print_kernel
+from lazyt.ir.program import Program
+from lazyt.runtime.cpu import execute
+from lazyt.runtime.memory import Buffer
+from lazyt.runtime.value_checks import MOST_WORK, Array, Cases, difference, work_of
+
+
+def check_plan(
+    roots: Sequence[Node], inputs: Sequence[Node], program: Program, kernels: Sequence[Kernel]
+) -> None:
+    """Compare the kernels of a plan with the graph that they were made of, and C with both.
+
+    Args:
+        roots: the graph in normal form.
+        inputs: the plan's inputs.
+        program, kernels: what ``compile_graph`` made of it.
+
+    Raises VerifyError that says which of the two differs, with the kernels.
+    """
+    if work_of(roots) > MOST_WORK:
+        return  # the verification of its passes has said so
+    cases = Cases(roots)
+    run = None
+    if program.target == "c":
+        try:
+            run = execute.load_once(program)
+        except CompileError as error:
+            raise VerifyError(f"the C of a plan does not compile: {error}") from error
+    for kind, given, wants in cases:
+        arrays = [given[leaf] if leaf in given else _stored(leaf) for leaf in inputs]
+        results = {"the kernels": run_program(program, kernels, arrays)}
+        if run is not None:
+            results["the compiled C"] = run_compiled(run, program, arrays)
+        for what, raw in results.items():
+            for n, (root, value, want) in enumerate(
+                zip(roots, typed(raw, roots), wants, strict=True)
+            ):
+                text = difference(value, want, root.dtype)
+                if text:
+                    shown = "".join(map(print_kernel, kernels)) + print_graph(roots)
+                    raise VerifyError(
+                        f"{what} of a plan have another value than its graph: root {n}, {kind} "
+                        f"inputs: {text}\n{shown}"
+                    )
+
+
+def _stored(leaf: Node) -> Array:
+    """What an input holds, or anything where no result depends on it."""
+    if leaf.data is None:
+        return np.zeros(leaf.shape, leaf.dtype.numpy)
+    return leaf.data.as_numpy(leaf.dtype, leaf.shape)
+
+
+def typed(raw: Sequence[Array], roots: Sequence[Node]) -> list[Array]:
+    """Bytes as the stored arrays of roots."""
+    return [
+        item[: root.nbytes].view(root.dtype.numpy).reshape(root.shape)
+        if root.size
+        else np.empty(root.shape, root.dtype.numpy)
+        for item, root in zip(raw, roots, strict=True)
+    ]
+
+
+def run_compiled(run: execute.Executable, program: Program, inputs: Sequence[Array]) -> list[Array]:
+    """What a compiled plan computes: the bytes of each root."""
+    given = [as_buffer(item) for item in inputs]
+    sizes: dict[int, int] = {}
+    for slot in program.slots:
+        if slot.kind == "output":
+            sizes[slot.index] = max(slot.nbytes, sizes.get(slot.index, 0))
+    outputs = [Buffer(max(sizes.get(n, 0), 1)) for n in range(run.outputs)]
+    for buffer in outputs:  # what is not written shows
+        ctypes.memset(buffer.ptr, 0xFF, buffer.nbytes)
+    given = [*given, *(Buffer(1) for _ in range(run.inputs - len(given)))]
+    run.run(given[: run.inputs], outputs)
+    found = []
+    for n in program.results:
+        if n >= 0:
+            found.append(
+                _bytes(outputs[n], sizes.get(n, 0)) if n < len(outputs) else _bytes(None, 0)
+            )
+        else:
+            found.append(_bytes(given[-1 - n], inputs[-1 - n].nbytes))
+    return found
+
+
+def as_buffer(array: Array) -> Buffer:
+    """New memory with the bytes of an array."""
+    made = Buffer(max(array.nbytes, 1))
+    ctypes.memmove(made.ptr, np.ascontiguousarray(array).ctypes.data, array.nbytes)
+    return made
+
+
+def _bytes(buffer: Buffer | None, size: int) -> Array:
+    if buffer is None or not size:
+        return np.empty(0, np.uint8)
+    return np.frombuffer(ctypes.string_at(buffer.ptr, size), np.uint8)
