@@ -132,9 +132,9 @@ SUBJECTS = (
     ),
     Subject(
         "kernels", "Kernels of your own",
-        "C functions of numbers as operations of the graph. These are lazyt's own.",
+        "C functions of numbers, and kernels in C and CUDA C, as operations of the graph.",
         "", r"""
-        c_function
+        c_function c_kernel cuda_kernel
         """,
     ),
     Subject(

@@ -53,6 +53,8 @@ if _TYPE_CHECKING:
     from lazyt.compat.compile import compile as compile
     from lazyt.compat.legacy import *  # noqa: F403
     from lazyt.errors import OutOfMemoryError as OutOfMemoryError
+    from lazyt.kernels.memory_kernels import c_kernel as c_kernel
+    from lazyt.kernels.memory_kernels import cuda_kernel as cuda_kernel
     from lazyt.kernels.scalar_functions import c_function as c_function
     from lazyt.tools.show_broadcast import explain_broadcast as explain_broadcast
     from lazyt.tools.tune import tune as tune

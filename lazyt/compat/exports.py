@@ -16,6 +16,7 @@ _TABLE = {
     "lazyt.autograd.vectorizing": "vmap",
     "lazyt.tools.show_broadcast": "explain_broadcast",
     "lazyt.errors": "OutOfMemoryError",
+    "lazyt.kernels.memory_kernels": "c_kernel cuda_kernel",
     "lazyt.kernels.scalar_functions": "c_function",
     "lazyt.functional.nn.pooling": """
         adaptive_avg_pool1d avg_pool1d max_pool1d max_pool1d_with_indices max_pool2d max_pool3d""",

@@ -13,6 +13,7 @@ How sums are ordered is part of the meaning (``reduction_levels``), not of a sch
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -206,6 +207,36 @@ class CallPhase:
     settings: tuple[tuple[str, int], ...] = ()
 
 
+@dataclass(frozen=True)
+class CustomPhase(CallPhase):
+    """Calls a function that a user wrote, whose text comes with it.
+
+    ``routine`` is the function's name, ``label`` what the user calls it, ``used`` the functions of
+    the prelude in its text. ``slots``, ``batched``, ``examples`` and ``grid`` are as in
+    ``ops.custom.CustomParams``: what it is given, and how often it is called.
+    """
+
+    label: str = ""
+    text: str = ""
+    used: tuple[str, ...] = ()
+    slots: tuple[str, ...] = ()
+    batched: tuple[int, ...] = ()
+    examples: int = 0
+    grid: tuple[int, ...] = ()
+
+    def complaints(self) -> list[str]:
+        """What does not fit together; empty when everything does."""
+        out: list[str] = []
+        inputs = sum(slot in ("in", "value") for slot in self.slots)
+        if inputs != len(self.reads) or len(self.batched) != len(self.reads):
+            out.append(f"{self.routine} is given {inputs} operands and reads {len(self.reads)}")
+        if self.slots.count("out") != len(self.writes):
+            out.append(f"{self.routine} has {self.slots.count('out')} results")
+        if len(self.grid) not in (0, 4) or not re.search(rf"\b{self.routine}\(", self.text):
+            out.append(f"{self.routine} is not in its text")
+        return out
+
+
 AnyPhase = Phase | ContractPhase | CallPhase
 
 
@@ -244,6 +275,12 @@ class Kernel:
     def arguments(self) -> tuple[Buffer, ...]:
         """The buffers that a launch passes."""
         return tuple(b for b in self.buffers if b.role != "band")
+
+
+def own_sections(kernel: Kernel) -> tuple[tuple[str, str], ...]:
+    """Names and texts of the functions of users that a kernel calls."""
+    calls = [phase for phase in kernel.phases if isinstance(phase, CustomPhase)]
+    return tuple({phase.routine: phase.text for phase in calls}.items())
 
 
 # Routines that kernels may call: what each does with its buffers, and which it takes.

@@ -33,6 +33,7 @@ from lazyt.ir.kernel import (
     Buffer,
     CallPhase,
     ContractPhase,
+    CustomPhase,
     Keep,
     Kernel,
     Let,
@@ -44,6 +45,7 @@ from lazyt.ir.kernel import (
     Store,
 )
 from lazyt.ir.printer import (
+    CUSTOM_FACTS,
     RESERVED,
     Reader,
     defined_type,
@@ -499,7 +501,7 @@ def parse_graph(text: str, ops: Mapping[str, Op]) -> tuple[list[Node], list[Node
     return leaves, roots
 
 
-_PHASES = ("phase", "contract", "call")
+_PHASES = ("phase", "contract", "call", "custom")
 _ROLES = ("in", "out", "inout", "work", "band")
 _LANES = ("grid", "inner")
 _COMBINE = ("add", "mul", "maximum", "minimum")
@@ -682,9 +684,37 @@ class _KernelReader:
         epilogue = self.body()
         return ContractPhase(batch, rows, columns, inner, left, right, name, accumulator, epilogue)
 
+    def custom(self) -> CustomPhase:
+        """What follows the word ``custom``."""
+        routine, (reads, writes, work) = self.word("a function"), self.buffer_groups()
+        facts: dict[str, Any] = {}
+        for name in CUSTOM_FACTS:
+            self.reader.expect(name)
+            facts[name] = self.quoted()
+        return CustomPhase(routine, reads, writes, work, **facts)
+
+    def quoted(self) -> Any:
+        """A string, a whole number, or several in parentheses."""
+        if not self.reader.accept("("):
+            string = self.reader.kind == "string"
+            return json.loads(self.reader.take()) if string else read_integer(self.reader)
+        found: list[Any] = []
+        while not self.reader.accept(")"):
+            if found:
+                self.reader.expect(",")
+            found.append(self.quoted())
+        return tuple(found)
+
     def call(self) -> CallPhase:
         """What follows the word ``call``."""
-        routine = self.word("a routine")
+        routine, (reads, writes, work) = self.word("a routine"), self.buffer_groups()
+        settings: list[tuple[str, int]] = []
+        while self.reader.kind == "name" and self.reader.text not in _PHASES:
+            settings.append((self.reader.take(), read_integer(self.reader)))
+        return CallPhase(routine, reads, writes, work, tuple(settings))
+
+    def buffer_groups(self) -> tuple[tuple[str, ...], ...]:
+        """The buffers that a call reads, writes and has to itself."""
         groups: list[tuple[str, ...]] = []
         for word in ("reads", "writes", "work"):
             self.reader.expect(word)
@@ -695,11 +725,7 @@ class _KernelReader:
                     self.reader.expect(",")
                 names.append(self.word("a buffer"))
             groups.append(tuple(names))
-        settings: list[tuple[str, int]] = []
-        while self.reader.kind == "name" and self.reader.text not in _PHASES:
-            settings.append((self.reader.take(), read_integer(self.reader)))
-        reads, writes, work = groups
-        return CallPhase(routine, reads, writes, work, tuple(settings))
+        return tuple(groups)
 
     def form(self) -> dict[str, Any]:
         """What follows ``form:``, as the dict of a form; it ends where the first phase begins."""
@@ -754,6 +780,8 @@ class _KernelReader:
         """What follows the word that begins a phase."""
         if word == "call":
             return self.call()
+        if word == "custom":
+            return self.custom()
         return self.phase() if word == "phase" else self.contraction()
 
     def kernel(self) -> Kernel:

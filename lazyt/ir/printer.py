@@ -43,6 +43,7 @@ from lazyt.ir.kernel import (
     FORM,
     CallPhase,
     ContractPhase,
+    CustomPhase,
     Keep,
     Kernel,
     Phase,
@@ -520,10 +521,24 @@ class _KernelPrinter:
         self.add(1, None, "}")
 
 
+#: What follows the buffers of a call of a user's function, in order.
+CUSTOM_FACTS = ("label", "used", "slots", "batched", "examples", "grid", "text")
+
+
+def _quoted(value: Any) -> str:
+    """A string, a number, or several in parentheses."""
+    if isinstance(value, tuple):
+        return f"({', '.join(map(json.dumps, value))})"
+    return json.dumps(value)
+
+
 def _call_text(phase: CallPhase) -> str:
     """``call sort reads (x0) writes (y1) work (w2) descending 1``."""
     groups = (("reads", phase.reads), ("writes", phase.writes), ("work", phase.work))
     words = [f"{word} ({', '.join(names)})" for word, names in groups]
+    if isinstance(phase, CustomPhase):
+        words += [f"{name} {_quoted(getattr(phase, name))}" for name in CUSTOM_FACTS]
+        return f"custom {phase.routine} {' '.join(words)}"
     words += [f"{name} {value}" for name, value in phase.settings]
     return f"call {phase.routine} {' '.join(words)}"
 

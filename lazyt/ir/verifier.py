@@ -36,6 +36,7 @@ from lazyt.ir.kernel import (
     AnyPhase,
     CallPhase,
     ContractPhase,
+    CustomPhase,
     Keep,
     Kernel,
     Let,
@@ -547,12 +548,17 @@ class _Checker:
         """A routine's buffers: known, distinct, of the right roles, types and shapes."""
         names = (*phase.reads, *phase.writes, *phase.work)
         routine = ROUTINES.get(phase.routine)
-        if routine is None:
+        own = isinstance(phase, CustomPhase)
+        if isinstance(phase, CustomPhase):
+            for text in phase.complaints():
+                self.complain(text)
+        elif routine is None:
             self.complain(f"unknown routine {phase.routine!r}")
         for name in names:
             if name not in self.buffers:
                 self.complain(f"buffer {name} is unknown")
-        if len(set(names)) < len(names):
+        changed = (*phase.writes, *phase.work)
+        if len(set(names)) < len(names) and not (own and len({*changed}) == len(changed)):
             self.complain("a routine takes each buffer once")
         for name in phase.reads:
             if name in self.buffers and name not in self.written:

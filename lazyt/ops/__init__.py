@@ -5,6 +5,7 @@ builders, compositions of builders, and the blocks, which import none of each ot
 """
 
 from lazyt.ops import contraction as contraction
+from lazyt.ops import custom as custom
 from lazyt.ops import indexing as indexing
 from lazyt.ops import libraries as libraries
 from lazyt.ops import movement as movement

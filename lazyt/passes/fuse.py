@@ -129,7 +129,20 @@ class _Fusion:
             return False
         if name == "reduce" and group.kind in ("map", "row"):
             return self._join_reduce(node, group)
+        if name == "custom":
+            return self._join_custom(node, group)
         return name == "sort" and self._join_sort(node, group)
+
+    def _join_custom(self, node: Node, group: Group) -> bool:
+        """All results of one call of a user's kernel come from one launch."""
+        head = group.head
+        if head is None or head.op is not node.op or head.inputs != node.inputs:
+            return False
+        if head.params._replace(result=0) != node.params._replace(result=0):
+            return False
+        self._enter(node, group, 0, "full", {r: set() for r in group.reads})
+        group.reasons.append("one launch of the kernel gives several results")
+        return True
 
     def _join_sort(self, node: Node, group: Group) -> bool:
         """The permutation and the values that it leads to are found together."""

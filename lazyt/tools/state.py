@@ -178,6 +178,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     },
     "multiprocessing": {"_strategy": ("user", "set_sharing_strategy")},
     "ops.builders": {"_calls": ("atomic", "memo: expressions of scalar functions")},
+    "ops.custom": {"runners": ("import", "what the interpreter runs users' kernels by")},
     "ops.leaves": {"_uids": ("atomic", "numbers of values that are no constants")},
     "ops.registry": {"OPS": ("import", "ops by name")},
     "plan.build": {"recorder": ("user", "what writes plans down, in a capture")},

@@ -45,6 +45,9 @@ EMULATOR = "cuda:emu"
 SHARE = int(os.environ.get("LAZYT_CUDA_SHARE", "6"))
 DTYPES = (float32, float64, float16, bfloat16, int32, int64, uint8, bool_)
 
+#: Ops that are computed on the CPU, or by another kernel there.
+_ELSEWHERE = ("custom", "library", "transfer")
+
 pytestmark = pytest.mark.skipif(
     not (shutil.which("gcc") and shutil.which("g++")), reason="needs C and C++ compilers"
 )
@@ -77,7 +80,7 @@ def agree(names: Sequence[str], on_cpu: Sequence[Node], on_device: Sequence[Node
 def test_structural_ops() -> None:
     chosen: list[Sample] = [
         s for n, s in enumerate(SAMPLES)
-        if n % SHARE == 0 and s.op not in ("library", "transfer") and "float16" not in s.name
+        if n % SHARE == 0 and s.op not in _ELSEWHERE and "float16" not in s.name
     ]  # fmt: skip
     names, on_cpu, on_device = [], [], []
     for sample in chosen:

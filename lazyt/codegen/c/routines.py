@@ -7,9 +7,12 @@ import math
 from lazyt.codegen.c import tree as ct
 from lazyt.codegen.c.family import Expressions
 from lazyt.codegen.loops.threads import SERIAL_WORK
+from lazyt.errors import LazytError
 from lazyt.ir.dtypes import DType, order_numbers
-from lazyt.ir.kernel import CallPhase
+from lazyt.ir.kernel import CallPhase, CustomPhase
 
+#: Multiply-adds that a byte of a user's kernel is taken to cost.
+BYTE_COST = 2
 #: Multiply-adds that sorting an element costs about as much as.
 SORT_COST = 20
 #: Longest row that is sorted by ranks.
@@ -29,7 +32,9 @@ def order_constants(dtype: DType) -> list[ct.Node]:
 
 
 def routine_c(phase: CallPhase, e: Expressions) -> list[ct.Node]:
-    """The statement that calls a sorting routine for all rows."""
+    """The statements that call a user's function, or a sorting routine for all rows."""
+    if isinstance(phase, CustomPhase):
+        return custom_c(phase, e)
     source = e.buffers[phase.reads[0]]
     size, length = math.prod(source.shape), source.shape[-1]
     if size == 0:
@@ -57,3 +62,52 @@ def routine_c(phase: CallPhase, e: Expressions) -> list[ct.Node]:
     serial = size * SORT_COST < SERIAL_WORK
     numbers.append(ct.integer(1) if serial else ct.name("threads"))
     return [e.prelude(name + unsigned(source.dtype), *rows, *pointers, *numbers)]
+
+
+# Kernels of users' own.
+
+
+def custom_c(phase: CustomPhase, e: Expressions) -> list[ct.Node]:
+    """The call of a user's function: for every example, where there are several, which then share
+    the threads."""
+    if phase.grid:
+        raise LazytError(f"{phase.label} is a kernel for GPUs, and is given to the CPU")
+    e.used.update(phase.used)
+    if not phase.examples:
+        return [ct.call(phase.routine, custom_arguments(phase, e, None, ct.name("threads")))]
+    example = ct.name("b_")
+    call = ct.call(phase.routine, custom_arguments(phase, e, example, ct.integer(1)))
+    loop = ct.loop("b_", ct.integer(0), ct.integer(phase.examples), [call])
+    every = [e.buffers[name] for name in (*phase.reads, *phase.writes)]
+    nbytes = sum(b.dtype.itemsize * math.prod(b.shape) for b in every)
+    if nbytes * BYTE_COST < SERIAL_WORK:
+        return [loop]
+    return [ct.pragma("omp parallel for num_threads(threads)"), loop]
+
+
+def custom_arguments(
+    phase: CustomPhase, e: Expressions, example: ct.Node | None, threads: ct.Node | None
+) -> list[ct.Node]:
+    """What a user's function is given, for one example where there are several."""
+
+    def start(name: str, many: bool) -> ct.Node:
+        size = math.prod(e.buffers[name].shape) // max(phase.examples, 1)
+        if example is None or not many:
+            return ct.name(name)
+        return ct.binary("+", ct.name(name), ct.binary("*", example, ct.integer(size)))
+
+    reads = iter(zip(phase.reads, phase.batched, strict=True))
+    writes = iter(phase.writes)
+    given: list[ct.Node] = []
+    for slot in phase.slots:
+        if slot in ("in", "value"):
+            name, many = next(reads)
+            place = start(name, bool(many))
+            given.append(place if slot == "in" else ct.subscript(place, ct.integer(0)))
+        elif slot == "out":
+            given.append(start(next(writes), True))
+        elif slot == "threads":
+            given.append(ct.integer(1) if threads is None else threads)
+        else:
+            given.append(ct.integer(int(slot)))
+    return given if threads is None else [*given, threads]

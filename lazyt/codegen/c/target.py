@@ -6,7 +6,7 @@ see ``codegen/c/segments.py``. A plan becomes one entry function that calls its 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from pycparser import c_ast
 
@@ -27,7 +27,7 @@ from lazyt.codegen.matmul.phase import contract_text
 from lazyt.codegen.plan.choices import Tuned
 from lazyt.codegen.plan.printed import PrintedKernel, find_origins
 from lazyt.ir.decisions import PLAIN, Traits
-from lazyt.ir.kernel import CallPhase, ContractPhase, Kernel, Phase
+from lazyt.ir.kernel import CallPhase, ContractPhase, Kernel, Phase, own_sections
 from lazyt.ir.program import KernelSource, Launch
 
 
@@ -87,10 +87,21 @@ def print_kernel_c(
     parameters += [*((kind, name) for name, kind in kinds.items()), ("int", "threads")]
     plain = ct.text(ct.function(kernel.name, parameters, body))
     text = f"LZ_ORDERED {plain}" if expressions.ordered else plain
-    used = tuple(sorted(expressions.used))
+    sections = own_sections(kernel)
+    used = (*sorted(expressions.used), *(name for name, _ in sections))
     source = KernelSource(kernel.name, text, used, len(kernel.buffers), tuple(kinds.values()))
     values = tuple(text for _, text in expressions.constants)
-    return PrintedKernel(source, offsets=offsets, values=values, proof=plain)
+    if sections:  # what users' functions reach was proved when they were called
+        rest = [node for node in body if not _calls_one(node, {name for name, _ in sections})]
+        plain = ct.text(ct.function(kernel.name, parameters, rest))
+    return PrintedKernel(source, sections, offsets=offsets, values=values, proof=plain)
+
+
+def _calls_one(tree: ct.Node, names: Container[str]) -> bool:
+    """Whether a statement calls one of these functions."""
+    if isinstance(tree, c_ast.FuncCall) and tree.name.name in names:
+        return True
+    return any(_calls_one(child, names) for _, child in tree.children())
 
 
 def _computes_much(kernel: Kernel) -> bool:

@@ -61,6 +61,11 @@ def element(array: str, *indices: Node) -> Node:
     return node
 
 
+def subscript(pointer: Node, index: Node) -> Node:
+    """``pointer[index]`` of any expression."""
+    return c_ast.ArrayRef(pointer, index)
+
+
 def assign(target: Node, value: Node, op: str = "=") -> Node:
     """An assignment statement."""
     return c_ast.Assignment(op, target, value)

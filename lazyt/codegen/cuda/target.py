@@ -16,7 +16,7 @@ from pathlib import Path
 
 from lazyt.codegen.c import tree as ct
 from lazyt.codegen.c.family import Expressions, c_type
-from lazyt.codegen.c.routines import order_constants, unsigned
+from lazyt.codegen.c.routines import custom_arguments, order_constants, unsigned
 from lazyt.codegen.c.safe_names import with_safe_names
 from lazyt.codegen.cuda.contraction import ContractPrinter
 from lazyt.codegen.cuda.register_rows import hold_loads
@@ -29,8 +29,8 @@ from lazyt.codegen.cuda.threads import (
 )
 from lazyt.codegen.plan.printed import PrintedKernel
 from lazyt.codegen.prelude import sections_for
-from lazyt.errors import InternalError
-from lazyt.ir.kernel import CallPhase, ContractPhase, Kernel, Phase
+from lazyt.errors import InternalError, LazytError
+from lazyt.ir.kernel import CallPhase, ContractPhase, CustomPhase, Kernel, Phase, own_sections
 from lazyt.ir.program import Grid, KernelSource
 
 # Routines for a GPU: sorting as ranks and merges, a launch for each doubling of the sorted runs.
@@ -78,8 +78,64 @@ class PointLaunch:
         return [ct.declare("lz_i64", "point_", point, const=True), ct.branch(inside, [call])]
 
 
-def routine_cuda(phase: CallPhase, e: Expressions, most_blocks: int) -> list[PointLaunch]:
-    """The launches of a sorting routine, in order."""
+@dataclass(frozen=True)
+class CustomLaunch:
+    """A user's kernel, its grid once for every example."""
+
+    phase: CustomPhase
+    expressions: Expressions
+
+    @property
+    def grid(self) -> tuple[int, int, int, int]:
+        """Blocks, threads, bytes that a block shares, and whether threads wait for each other."""
+        if len(self.phase.grid) != 4:
+            raise LazytError(f"{self.phase.label} is a kernel for the CPU, and is given to a GPU")
+        blocks, threads, shared, collective = self.phase.grid
+        return blocks, threads, shared, collective
+
+    @property
+    def tiles(self) -> int:
+        """Blocks of all examples."""
+        return self.grid[0] * max(self.phase.examples, 1)
+
+    @property
+    def blocks(self) -> int:
+        """The same: each has a block of the launch."""
+        return self.tiles
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.grid[1]
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes that a block shares."""
+        return self.grid[2]
+
+    @property
+    def collective(self) -> bool:
+        """Whether threads wait for each other."""
+        return bool(self.grid[3])
+
+    def statements(self) -> list[ct.Node]:
+        """The call of the user's function for the block ``tile_``."""
+        self.expressions.used.update(self.phase.used)
+        blocks = ct.integer(self.grid[0])
+        many = self.phase.examples > 0
+        example = ct.binary("/", ct.name("tile_"), blocks) if many else None
+        given = custom_arguments(self.phase, self.expressions, example, None)
+        block = ct.binary("%", ct.name("tile_"), blocks) if many else ct.name("tile_")
+        axes = [ct.call("lz_thread", ()), block, ct.integer(self.threads), blocks]
+        return [ct.call(self.phase.routine, [*given, *axes])]
+
+
+def routine_cuda(
+    phase: CallPhase, e: Expressions, most_blocks: int
+) -> list[PointLaunch | CustomLaunch]:
+    """The launches of a sorting routine, in order, or that of a user's kernel."""
+    if isinstance(phase, CustomPhase):
+        return [CustomLaunch(phase, e)]
     source = e.buffers[phase.reads[0]]
     size, suffix = math.prod(source.shape), unsigned(source.dtype)
     if size == 0:
@@ -96,7 +152,7 @@ def routine_cuda(phase: CallPhase, e: Expressions, most_blocks: int) -> list[Poi
     result, spare = phase.writes[-1], phase.work[-1]
     before: tuple[ct.Node, ...] = () if carried == "values" else (ct.name(source.name),)
     first = source.name if carried == "values" else spare
-    launches: list[PointLaunch] = []
+    launches: list[PointLaunch | CustomLaunch] = []
     e.used.add(name)
     for number, width in enumerate(widths):
         left = len(widths) - 1 - number
@@ -153,6 +209,7 @@ class CudaKernel:
         launches: calls in order, each after the end of the one before.
         used: functions of the math prelude that the text calls.
         note: which form each phase takes.
+        sections: names and texts of users' functions that it calls.
     """
 
     name: str
@@ -160,6 +217,7 @@ class CudaKernel:
     launches: tuple[CudaLaunch, ...]
     used: tuple[str, ...]
     note: str
+    sections: tuple[tuple[str, str], ...] = ()
 
     def renamed(self, name: str) -> CudaKernel:
         """The same kernel with functions called after ``name``."""
@@ -184,7 +242,8 @@ def print_kernel_cuda(kernel: Kernel, most_blocks: int = MOST_BLOCKS) -> CudaKer
     launches: list[CudaLaunch] = []
     forms: list[str] = []
     used: set[str] = set()
-    steps: list[tuple[ThreadPhase | ContractPrinter | PointLaunch, Expressions]] = []
+    steps: list[tuple[ThreadPhase | ContractPrinter | PointLaunch | CustomLaunch, Expressions]]
+    steps = []
     for phase in kernel.phases:
         expressions = Expressions(kernel.buffers)
         if isinstance(phase, CallPhase):
@@ -207,8 +266,9 @@ def print_kernel_cuda(kernel: Kernel, most_blocks: int = MOST_BLOCKS) -> CudaKer
         launches.append(CudaLaunch(name, *shape, step.collective))
         used |= expressions.used
     return CudaKernel(
-        kernel.name, "\n".join(texts), tuple(launches), tuple(sorted(used)), ", ".join(forms)
-    )
+        kernel.name, "\n".join(texts), tuple(launches), tuple(sorted(used)), ", ".join(forms),
+        own_sections(kernel),
+    )  # fmt: skip
 
 
 def print_for_plan(kernel: Kernel) -> PrintedKernel:
@@ -218,12 +278,14 @@ def print_for_plan(kernel: Kernel) -> PrintedKernel:
     grids = tuple(
         Grid(x.function, x.blocks, x.threads, x.shared_bytes, x.collective) for x in made.launches
     )
-    source = KernelSource(kernel.name, made.text, made.used, len(kernel.buffers), grids=grids)
+    helpers = (*made.used, *(name for name, _ in made.sections))
+    source = KernelSource(kernel.name, made.text, helpers, len(kernel.buffers), grids=grids)
     sizes = [
         f"{g.blocks} x {g.threads}" + (f" ({g.shared_bytes} B shared)" if g.shared_bytes else "")
         for g in grids
     ]
-    return PrintedKernel(source, note=f"{made.note}; blocks x threads {', '.join(sizes)}")
+    note = f"{made.note}; blocks x threads {', '.join(sizes)}"
+    return PrintedKernel(source, made.sections, note=note)
 
 
 def choose_form(
@@ -253,6 +315,7 @@ def program_text(kernels: Iterable[CudaKernel]) -> str:
     distinct = {k.name: k for k in kernels}.values()
     used = sorted({name for kernel in distinct for name in kernel.used})
     sections = [text for _, text in sections_for(used)]
+    sections += {name: text for kernel in distinct for name, text in kernel.sections}.values()
     return "\n".join([*sections, *(kernel.text for kernel in distinct)]) + "\n"
 
 

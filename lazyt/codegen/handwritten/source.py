@@ -6,7 +6,8 @@ Errors name line and column of the user's text, and show the line.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from pycparser import c_ast, c_parser
@@ -49,8 +50,11 @@ class Source:
         entry: the last of them, which is what is called from outside.
     """
 
-    def __init__(self, text: str, pragmas: bool = False, prefix: str = "") -> None:
-        """Read a text; with ``pragmas``, those stay. ``prefix`` is more C before it, on one line.
+    def __init__(
+        self, text: str, pragmas: bool = False, words: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """Read a text; with ``pragmas``, those stay. ``words`` are replaced before, each by one as
+        long.
 
         Raises SourceError for what is no C, and for anything beside functions.
         """
@@ -58,7 +62,8 @@ class Source:
             raise SourceError(f"C text is a str, not {type(text).__name__}")
         self.text = text
         self.functions: dict[str, c_ast.FuncDef] = {}
-        self._read(self._cleaned(pragmas), prefix)
+        self._words = words
+        self._read(self._cleaned(pragmas))
 
     @property
     def entry(self) -> c_ast.FuncDef:
@@ -101,6 +106,8 @@ class Source:
         if wrong:
             self._fail_offset(f"the character {wrong[0]!r} is no C", wrong.start())
         text = _COMMENT.sub(_blank, text)
+        for old, new in self._words.items():
+            text = re.sub(rf"(?<!\w){old}(?!\w)", new, text)
         for mark, what in (
             ("/*", "the comment has no end"),
             ('"', "there are no strings"),
@@ -149,8 +156,8 @@ class Source:
         before = self.text[:offset]
         self.fail_at(what, before.count("\n") + 1, offset - before.rfind("\n"))
 
-    def _read(self, text: str, prefix: str) -> None:
-        words = f'{_TYPEDEFS} {prefix}\n#line 1 "source"\n{text}'
+    def _read(self, text: str) -> None:
+        words = f'{_TYPEDEFS}\n#line 1 "source"\n{text}'
         parser = c_parser.CParser()
         try:
             unit = parser.parse(words)

@@ -15,7 +15,17 @@ from lazyt.ir.dtypes import DType, int64
 from lazyt.ir.graph import Node, source_text
 from lazyt.ir.group import Group
 from lazyt.ir.index import Axis, Load, delinearize, replace_axes, sub_expressions, variable
-from lazyt.ir.kernel import AnyPhase, Buffer, CallPhase, ContractPhase, Kernel, Phase, Stage, Store
+from lazyt.ir.kernel import (
+    AnyPhase,
+    Buffer,
+    CallPhase,
+    ContractPhase,
+    CustomPhase,
+    Kernel,
+    Phase,
+    Stage,
+    Store,
+)
 from lazyt.ir.scalar import Call
 
 
@@ -57,6 +67,8 @@ def lower_group(
         phases += lower_scan(group, buffers)
     elif group.kind == "sort":
         phases += lower_sort(group, buffers)
+    elif group.kind == "custom":
+        phases += lower_custom(group, buffers)
     elif group.kind == "band":
         phases += lower_band(group, buffers)
     elif group.kind == "library":
@@ -135,6 +147,8 @@ def _flops(phases: list[AnyPhase]) -> float:
 def _title(node: Node) -> str:
     """The op, and which one of its kind: ``reduce sum``."""
     kind: str = getattr(node.params, "kind", "")
+    if node.op.name == "custom":
+        kind = node.params.name
     return f"{node.op.name} {kind}".rstrip()
 
 
@@ -179,6 +193,47 @@ def lower_sort(group: Group, buffers: Buffers) -> list[AnyPhase]:
     settings = (("descending", int(node.params.descending)),)
     names = tuple(b.name for b in work)
     phases.append(CallPhase(routine, (read.name,), writes, names, settings))
+    return phases
+
+
+# Lowers kernels of users' own: operands into memory unless they lie there, then one call.
+
+
+def lower_custom(group: Group, buffers: Buffers) -> list[AnyPhase]:
+    """A call of a user's kernel; results that nobody asked for go to scratch."""
+    node = group.head
+    assert node is not None
+    params = node.params
+    phases: list[AnyPhase] = []
+    filled: dict[Node, Buffer] = {}
+    for source in node.inputs:
+        if source in buffers.external:
+            filled[source] = buffers.of(source)
+        elif source not in filled:
+            filled[source] = _scratch(buffers, source.dtype, source.shape)
+            phases.append(_fill(filled[source], source, buffers))
+    stored = {m.params.result: m for m in group.members if m in buffers.stored}
+    writes: list[str] = []
+    for number, (shape, dtype) in enumerate(zip(params.shapes, params.dtypes, strict=True)):
+        whole = (params.examples, *shape) if params.examples else shape
+        made = stored.get(number)
+        into = buffers.of(made) if made is not None else _scratch(buffers, dtype, whole)
+        writes.append(into.name)
+    phases.append(
+        CustomPhase(
+            params.function,
+            tuple(filled[source].name for source in node.inputs),
+            tuple(writes),
+            label=params.name,
+            text=params.text,
+            used=params.used,
+            slots=params.slots,
+            batched=params.batched,
+            examples=params.examples,
+            grid=params.grid,
+        )
+    )
+    group.reasons.append(f"{params.name}: a kernel of the user's; nothing is fused into it")
     return phases
 
 

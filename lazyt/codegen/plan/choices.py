@@ -17,7 +17,7 @@ from lazyt.codegen.conv.sums import SumsForm
 from lazyt.codegen.loops.forms import LoopForm
 from lazyt.codegen.matmul.contraction import DotForm, Form, PackedForm, RowForm
 from lazyt.errors import LazytError
-from lazyt.ir.kernel import FORM, CallPhase, ContractPhase, Kernel
+from lazyt.ir.kernel import FORM, CallPhase, ContractPhase, CustomPhase, Kernel
 from lazyt.ir.printer import print_kernel
 
 AnyForm = Form | SlideForm | SumsForm | LanesForm
@@ -180,6 +180,8 @@ def outline(kernel: Kernel) -> str:
                 extents[place] *= axis.extent
         batch, m, n, k = extents
         return f"contract {first.accumulator.name} {batch}x{m}x{n}x{k}"
+    if isinstance(first, CustomPhase):
+        return f"custom {first.label}"
     kind = "routine" if isinstance(first, CallPhase) else "bands" if kernel.bands else "loops"
     outs = [b for b in kernel.buffers if b.role in ("out", "inout")]
     ins = [b for b in kernel.buffers if b.role == "in"]

@@ -31,6 +31,7 @@ from lazyt.ir.kernel import Kernel
 
 #: Turns that a loop is assumed to stay below until its condition says more.
 _MANY = 1 << 40
+_LEAVES = c_ast.Return | c_ast.Break | c_ast.Continue
 
 
 def check_kernel_c(text: str, sizes: Sequence[int]) -> list[Violation]:
@@ -46,9 +47,14 @@ def check_kernel_c(text: str, sizes: Sequence[int]) -> list[Violation]:
     functions = [item for item in unit.ext if isinstance(item, c_ast.FuncDef)]
     if len(functions) != 1:
         raise VerifyError(f"expected one C function, found {len(functions)}:\n{text}")
+    return check_function(functions[0], sizes)
+
+
+def check_function(function: c_ast.FuncDef, sizes: Sequence[int]) -> list[Violation]:
+    """``check_kernel_c`` of a function that is a tree already; violations have its lines."""
     walk = _Walk()
-    walk.arguments(functions[0], sizes)
-    walk.statement(functions[0].body)
+    walk.arguments(function, sizes)
+    walk.statement(function.body)
     walk.check_pieces()
     return walk.violations
 
@@ -122,8 +128,8 @@ class _Walk(Values):
 
     def statement(self, node: Any) -> None:
         """Runs one statement."""
-        if node is None or isinstance(node, c_ast.EmptyStatement):
-            return
+        if node is None or isinstance(node, c_ast.EmptyStatement | _LEAVES):
+            return  # to go on behind what leaves is to look at more than happens
         if isinstance(node, c_ast.Compound):
             self._compound(node)
         elif isinstance(node, c_ast.Decl):
@@ -212,6 +218,8 @@ class _Walk(Values):
                 self.statement(body)
             self.scopes = before
         self.forget(node)
+        if node.iffalse is None and _always_leaves(node.iftrue):
+            self.assume(node.cond, False)  # until the end of what stands around it
 
     # ----------------------------------------------------------------- loops
 
@@ -219,9 +227,10 @@ class _Walk(Values):
         """Any turn of a loop; afterwards its condition is false."""
         if isinstance(node, c_ast.For):
             self.statement(node.init)
-        step = _find_step(node)
-        start = self.look_up(step.name) if step else None
+        change = _find_change(node)
+        start = self.look_up(change[0]) if change else None
         self.forget(node)
+        step = self._step(change)
         turn = Atom("turn", (0, _MANY))
         if step is not None:
             self.put(step.name, self._after(step, start, turn))
@@ -233,14 +242,25 @@ class _Walk(Values):
         self.forget(node)
         if step is not None:
             self.put(step.name, self._after(step, start, Atom("turns", (0, max(last + 1, 0)))))
-        self.assume(node.cond, False)
+        if not _breaks(node.stmt):
+            self.assume(node.cond, False)
+
+    def _step(self, change: tuple[str, str, Any] | None) -> _Step | None:
+        """What a loop does to its variable, when that is the same number in every turn."""
+        if change is None:
+            return None
+        name, op, by = change
+        found = self.peek(by)
+        if not isinstance(found, Form) or found.terms or found.const < 1:
+            return None
+        return _Step(name, op, found.const)
 
     def _after(self, step: _Step, start: Value, turns: Atom) -> Form | None:
         """A loop variable after some turns."""
         if not isinstance(start, Form):
             return self.anything(step.name)
-        if step.op == "+=":
-            return start + unknown(turns).times(step.by)
+        if step.op in ("+=", "-="):
+            return start + unknown(turns).times(step.by if step.op == "+=" else -step.by)
         low, high = self.facts.range_of(start)
         if low < 0:
             return self.anything(step.name)
@@ -260,6 +280,25 @@ def _names(tree: Any, name: str) -> bool:
     return False
 
 
+def _always_leaves(body: Any) -> bool:
+    """Whether nothing behind a statement happens after it."""
+    if isinstance(body, c_ast.Compound):
+        return bool(body.block_items) and _always_leaves(body.block_items[-1])
+    return isinstance(body, _LEAVES)
+
+
+def _breaks(body: Any) -> bool:
+    """Whether a loop's body may leave the loop and go on behind it."""
+    work = [body]
+    while work:
+        node = work.pop()
+        if isinstance(node, c_ast.Break):
+            return True
+        if not isinstance(node, c_ast.For | c_ast.While):
+            work.extend(child for _, child in node.children())
+    return False
+
+
 def _assigned(body: Any) -> set[str]:
     """Names of the variables that a statement changes."""
     found: set[str] = set()
@@ -274,19 +313,18 @@ def _assigned(body: Any) -> set[str]:
     return found
 
 
-def _find_step(node: c_ast.For | c_ast.While) -> _Step | None:
-    """The change of the loop variable, when it is the last of every turn and the only one."""
+def _find_change(node: c_ast.For | c_ast.While) -> tuple[str, str, Any] | None:
+    """The change of the loop variable, ``name op by``, when it is the last of every turn and the
+    only one."""
     if isinstance(node, c_ast.For):
         change, rest = node.next, [node.stmt]
     else:
         *rest, change = node.stmt.block_items or [None]
-    step: _Step | None = None
+    found: tuple[str, str, Any] | None = None
     if isinstance(change, c_ast.UnaryOp) and change.op in ("++", "p++"):
-        step = _Step(change.expr.name, "+=", 1)
+        found = change.expr.name, "+=", c_ast.Constant("int", "1")
     elif isinstance(change, c_ast.Assignment) and isinstance(change.lvalue, c_ast.ID):
-        by = change.rvalue
-        if isinstance(by, c_ast.Constant) and by.value.isdigit():
-            step = _Step(change.lvalue.name, change.op, int(by.value))
-    if step is None or step.op not in ("+=", "/=") or step.by < 1:
+        found = change.lvalue.name, change.op, change.rvalue
+    if found is None or found[1] not in ("+=", "-=", "/="):
         return None
-    return None if any(step.name in _assigned(item) for item in rest) else step
+    return None if any(found[0] in _assigned(item) for item in rest) else found

@@ -453,6 +453,7 @@ class Violation:
         reason: what is wrong.
         interval: the range found for the index or byte, None when nothing is known about it.
         extent: how many elements or bytes there are, None when it is not about a size.
+        column: where in the line.
     """
 
     line: int
@@ -460,6 +461,7 @@ class Violation:
     reason: str
     interval: Range | None = None
     extent: int | None = None
+    column: int = 0
 
     def __str__(self) -> str:
         text = f"line {self.line}: {self.access}: {self.reason}"

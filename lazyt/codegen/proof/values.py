@@ -65,7 +65,8 @@ class Values:
             return
         text = str(c_generator.CGenerator().visit(node))
         interval = None if found is None else self.facts.range_of(found)
-        item = Violation(node.coord.line if node.coord else 0, text, reason, interval, extent)
+        line, column = (node.coord.line, node.coord.column or 0) if node.coord else (0, 0)
+        item = Violation(line, text, reason, interval, extent, column)
         if item not in self.violations:
             self.violations.append(item)
 
