@@ -172,6 +172,7 @@ MODULES = (
     ("autograd", "autograd", "lazyt.autograd"),
     ("func", "func", "lazyt.func"),
     ("amp", "amp", "lazyt.amp"),
+    ("library", "library", "lazyt.library"),
     ("linalg", "linalg", "lazyt.linalg"),
     ("special", "special", "lazyt.special"),
     ("signal.windows", "windows", "lazyt.signal.windows"),

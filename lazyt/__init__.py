@@ -33,6 +33,7 @@ if _TYPE_CHECKING:
     from lazyt import distributed as distributed
     from lazyt import distributions as distributions
     from lazyt import func as func
+    from lazyt import library as library
     from lazyt import linalg as linalg
     from lazyt import mps as mps
     from lazyt import multiprocessing as multiprocessing
@@ -72,6 +73,7 @@ _PACKAGES = frozenset(
         "distributed",
         "distributions",
         "func",
+        "library",
         "linalg",
         "mps",
         "multiprocessing",

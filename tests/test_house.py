@@ -43,6 +43,7 @@ ROOMS: dict[str, frozenset[str]] = {
     "api": API,
     "serialization": API | {"nn"},  # files hold parameters
     "optim": frozenset({"nn", "api", "errors", "config"}),  # averages of modules
+    "library": API,  # operators of programs are attributes of ops
     "kernels": API,  # users' texts become nodes, plans and tensors
     "bench": API | {"front"},  # asks the machine, and times the user's API
     # makes graphs and programs, and checks what each stage of the compiler makes of them

@@ -45,6 +45,8 @@ Grid = int | str | Callable[..., int]
 
 _SIZE = re.compile(r"\*?[A-Za-z_]\w*|\d+")
 _MOST_THREADS = 1024
+#: Calls that are remembered, with their sizes.
+_MOST_KNOWN = 1024
 
 
 class Binding(NamedTuple):
@@ -93,17 +95,20 @@ class MemoryKernel:
         self._inputs = [item for item in every if item.kind in ("in", "number")]
         self._results = [item for item in every if item.kind == "out"]
         self._check_specs()
+        taken = {item.name for item in self._inputs}
         bound = {token.lstrip("*") for spec in self._specs.values() for token in spec}
-        self._bound = {item.name for item in every if item.kind == "size" and item.name in bound}
         self.arguments = tuple(
             item.name
             for item in every
             if item.kind in ("in", "number") or (item.kind == "size" and item.name not in bound)
         )
         self._out = self._outputs(out)
-        self._proved: set[tuple[Any, ...]] = set()
+        self._free = [name for name in self.arguments if name not in taken]
+        words = re.split(r"\W|_", self.name)
+        self._title = "".join(word[:1].upper() + word[1:] for word in words) or "Custom"
+        #: Calls whose accesses were proved, by shapes and whole numbers.
+        self._known: dict[tuple[Any, ...], CustomParams] = {}
         self._given = (source, name, dict(inputs), out, dict(rules), trust, launch)
-        self._rules = dict(rules)
         self._rule = _rule(self, rules) if any(rules.values()) else None
 
     def _fail(self, what: str) -> NoReturn:
@@ -168,28 +173,30 @@ class MemoryKernel:
 
     def applied(self, values: Sequence[Any]) -> Any:
         """The results as nodes of the graph, without the user's derivatives."""
-        binding = self._bind(values)
-        blocks, threads = self._grid(binding)
-        self._prove(binding, blocks, threads)
+        given = dict(zip(self.arguments, values))
+        nodes = [self._operand(item, given[item.name]) for item in self._inputs]
+        whole = {name: self._whole(name, given[name]) for name in self._free}
+        key = (*[node.shape for node in nodes], *whole.values())
+        params = self._known.get(key)
+        if params is None:
+            binding = self._bind(nodes, whole)
+            blocks, threads = self._grid(binding)
+            self._prove(binding, blocks, threads)
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = params = self._params(binding, blocks, threads)
         parents = [value for value in values if isinstance(value, Tensor)]
         self._check_devices(parents)
-        params = self._params(binding, blocks, threads)
-        title = "".join(part[:1].upper() + part[1:] for part in re.split(r"\W|_", self.name))
-        made = [give(node, title or "Custom", parents) for node in custom(params, binding.nodes)]
+        made = [give(node, self._title, parents) for node in custom(params, nodes)]
         return made[0] if len(made) == 1 else tuple(made)
 
-    def _bind(self, values: Sequence[Any]) -> Binding:
-        given = dict(zip(self.arguments, values))
-        nodes: list[Node] = []
+    def _bind(self, nodes: list[Node], whole: Mapping[str, int]) -> Binding:
+        """Sizes and shapes of a call with these operands and whole numbers."""
         sizes: dict[str, int] = {}
-        for item in self._kernel.parameters:
-            if item.kind in ("in", "number"):
-                nodes.append(self._operand(item, given[item.name]))
-                if item.kind == "in":
-                    self._measure(item.name, nodes[-1].shape, sizes)
-        for item in self._kernel.parameters:
-            if item.kind == "size" and item.name in given:
-                sizes[item.name] = self._whole(item.name, given[item.name])
+        for item, node in zip(self._inputs, nodes, strict=True):
+            if item.kind == "in":
+                self._measure(item.name, node.shape, sizes)
+        sizes.update(whole)
         shapes = [node.shape for node in nodes]
         pointers = [
             node.shape for node, item in zip(nodes, self._inputs, strict=True) if item.kind == "in"
@@ -278,10 +285,9 @@ class MemoryKernel:
 
     def _prove(self, binding: Binding, blocks: int, threads: int) -> None:
         """Raises SourceError for an access that is not proved to be inside."""
-        reads, writes = binding.shapes
-        key = (tuple(binding.sizes.items()), tuple(reads), tuple(writes), blocks, threads)
-        if self._trust or key in self._proved:
+        if self._trust:
             return
+        reads, writes = binding.shapes
         places = iter(reads), iter(writes)
         nbytes: list[int] = []
         for item in self._kernel.parameters:
@@ -306,7 +312,6 @@ class MemoryKernel:
             text = f"{what}{more}. Check the index, or pass trust=True"
             shown = self._kernel.source.located(text, first.line, first.column)
             raise SourceError(f"{self._word} {self.name}: {shown}", first.line, first.column)
-        self._proved.add(key)
 
     def _check_devices(self, tensors: Sequence[Tensor]) -> None:
         kinds = {tensor.device.type for tensor in tensors if tensor.ndim or len(tensors) == 1}

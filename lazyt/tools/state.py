@@ -177,6 +177,8 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "user_files": ("atomic", "memo: files of users"),
     },
     "multiprocessing": {"_strategy": ("user", "set_sharing_strategy")},
+    "library.definitions": {"whole_namespaces": ("import", "namespaces with a Library of DEF")},
+    "library.operators": {"namespaces": ("import", "operators that programs define, by name")},
     "ops.builders": {"_calls": ("atomic", "memo: expressions of scalar functions")},
     "ops.custom": {"runners": ("import", "what the interpreter runs users' kernels by")},
     "ops.leaves": {"_uids": ("atomic", "numbers of values that are no constants")},
