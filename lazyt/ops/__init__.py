@@ -4,7 +4,6 @@ Importing the package defines all ops. Inside of it modules import what lies bel
 builders, compositions of builders, and the blocks, which import none of each other's rules.
 """
 
-from lazyt.ops import contraction as contraction
 from lazyt.ops import custom as custom
 from lazyt.ops import indexing as indexing
 from lazyt.ops import libraries as libraries

@@ -464,6 +464,13 @@ _comparison("logical_or", np.logical_or, "|", True, False)
 _comparison("logical_xor", np.logical_xor, "^", True, False)
 
 
+def _fma_slope(c: Call, number: int) -> Expr:
+    return _number(1, c) if number == 2 else c.args[1 - number]
+
+
+register(ScalarFunction("fma", 3, special.fma, _fma_slope, kinds="f"))
+
+
 def _choice_slope(c: Call, number: int) -> Expr | None:
     if number == 0:
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -600,6 +601,44 @@ def _poisson(rate: float, u: float) -> float:
     mode = math.floor(rate)
     chance = _front(mode, rate) if mode else math.exp(-rate)
     return _walk(mode, chance, lambda k: rate / (k + 1), lambda k: k / rate if k else 0.0, u)
+
+
+def _fused(x: float, y: float, z: float) -> float:
+    """``x * y + z`` of doubles, rounded once."""
+    if (
+        not (math.isfinite(x) and math.isfinite(y) and math.isfinite(z))
+        or x * y == 0 == x
+        or y == 0
+    ):
+        return x * y + z  # exact, or no number
+    exact = Fraction(x) * Fraction(y) + Fraction(z)
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.copysign(math.inf, exact.numerator)
+
+
+def fma(x: Any, y: Any, z: Any) -> Any:
+    """``x * y + z``, rounded once.
+
+    The product of two floats is exact in float64. Its sum with the third is rounded to an odd last
+    bit there, so that the second rounding cannot err.
+    """
+    x, y, z = np.broadcast_arrays(x, y, z)
+    if x.dtype == np.float64:
+        found = [
+            _fused(*each)
+            for each in zip(x.ravel().tolist(), y.ravel().tolist(), z.ravel().tolist())
+        ]
+        return np.array(found, np.float64).reshape(x.shape)
+    product, term = x.astype(np.float64) * y.astype(np.float64), z.astype(np.float64)
+    total = np.asarray(product + term)
+    back = total - product
+    rest = (product - (total - back)) + (term - back)
+    bits = total.view(np.int64)
+    away = np.where((rest > 0) == (total > 0), 1, -1)
+    inexact = np.isfinite(total) & (rest != 0) & (bits % 2 == 0) & (total != 0)
+    return np.where(inexact, bits + away, bits).view(np.float64).astype(np.float32)
 
 
 def _binomial(n: float, p: float, u: float) -> float:

@@ -124,6 +124,28 @@ def test_rounding_goes_away_from_zero_as_in_c() -> None:
     assert fdim(x, y).tolist()[:2] == [0.0, 2.0] and math.isnan(fdim(x, y)[2].item())
 
 
+def test_fma_rounds_once() -> None:
+    x, y = lazyt.tensor([1 + 2.0**-13, 2.0]), lazyt.tensor([1 - 2.0**-13, 1e30])
+    z = lazyt.tensor([-1.0, 1.0])
+    fused = lazyt.c_function("float f(float x, float y, float z) { return fmaf(x, y, z); }")
+    wanted = lazyt.tensor([-(2.0**-26), 2e30])
+    assert (fused(x, y, z) == wanted).all() and (x * y + z)[0] == 0
+    wide = lazyt.c_function("double f(double x, double y, double z) { return fma(x, y, z); }")
+    third = lazyt.tensor([1 / 3], dtype=lazyt.float64)
+    assert wide(third, third * 0 + 3, third * 0 - 1).tolist() == [-(2.0**-54)]
+    rng = np.random.default_rng(0)
+    a, b, c = (lazyt.from_numpy(rng.standard_normal(2000).astype(np.float32)) for _ in range(3))
+    exact = (a.double() * b.double() + c.double()).float()  # rounds twice, rarely otherwise
+    with lazyt.config.override(interpret=True):
+        meant = fused(a, b, c).tolist()
+    assert fused(a, b, c).tolist() == meant
+    assert fused(a.to("cuda:emu"), b.to("cuda:emu"), c.to("cuda:emu")).tolist() == meant
+    assert (fused(a, b, c) == exact).sum() > 1990
+    a.requires_grad_()
+    fused(a, b, c).sum().backward()
+    assert a.grad is not None and (a.grad == b).all()
+
+
 def test_gradients_follow_from_the_expression() -> None:
     swish = lazyt.c_function(SWISH)
     x = lazyt.randn(3, 1, dtype=lazyt.float64, requires_grad=True)

@@ -24,7 +24,6 @@ from lazyt.ops.builders import (
     ReshapeParams,
     SliceParams,
 )
-from lazyt.ops.contraction import CONTRACT
 from lazyt.ops.leaves import IOTA, RANDOM, RandomParams
 from lazyt.ops.movement import (
     EXPAND,
@@ -33,6 +32,7 @@ from lazyt.ops.movement import (
     RESHAPE,
     SLICE,
 )
+from lazyt.ops.reduction import CONTRACT
 from lazyt.transforms.vjp import vjp
 
 

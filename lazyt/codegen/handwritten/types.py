@@ -59,7 +59,7 @@ FUNCTIONS: dict[str, tuple[str, int]] = {
         )
     },
     **{name: (name, 2) for name in ("pow", "atan2", "hypot", "fmod", "copysign", "fmax", "fmin")},
-    "fabs": ("abs", 1), "rint": ("round", 1), "nearbyint": ("round", 1),
+    "fma": ("fma", 3), "fabs": ("abs", 1), "rint": ("round", 1), "nearbyint": ("round", 1),
 }  # fmt: skip
 #: Tests of floats, whatever their type.
 TESTS = ("isnan", "isinf", "isfinite", "signbit")

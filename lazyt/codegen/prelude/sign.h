@@ -134,6 +134,14 @@ LZ_FN lz_@S lz_maximum_@S(lz_@S x, lz_@S y) { return x > y ? x : y; }
 //@ lz_minimum_@S [ints b8]
 LZ_FN lz_@S lz_minimum_@S(lz_@S x, lz_@S y) { return x < y ? x : y; }
 
+//@ lz_fma_@S [floats] ulp=0
+// One rounding on every machine: where no instruction does it, the builtin calls libm.
+#ifdef LZ_FUSED
+LZ_FN lz_@S lz_fma_@S(lz_@S x, lz_@S y, lz_@S z) { return LZ_FMA_@N(x, y, z); }
+#else
+LZ_FN lz_@S lz_fma_@S(lz_@S x, lz_@S y, lz_@S z) { return __builtin_fma@{f|}(x, y, z); }
+#endif
+
 //@ lz_fmax_@S [floats] ulp=0
 // The other operand when one is NaN.
 LZ_FN lz_@S lz_fmax_@S(lz_@S x, lz_@S y) { return x >= y || y != y ? x : y; }
