@@ -43,7 +43,7 @@ ROOMS: dict[str, frozenset[str]] = {
     "api": API,
     "serialization": API | {"nn"},  # files hold parameters
     "optim": frozenset({"nn", "api", "errors", "config"}),  # averages of modules
-    "library": API,  # operators of programs are attributes of ops
+    "library": API | {"testing"},  # operators are attributes of ops; opcheck compares values
     "kernels": API,  # users' texts become nodes, plans and tensors
     "bench": API | {"front"},  # asks the machine, and times the user's API
     # makes graphs and programs, and checks what each stage of the compiler makes of them
@@ -60,6 +60,7 @@ LARGE = {
     "bench/names.py: _Arrays": "one method for each function that is measured",
     "codegen/c/loops.py: PhasePrinter": "the frame of every phase on a CPU",
     "codegen/generic/encode.py: Encoder": "one method for each op",
+    "codegen/handwritten/kernel.py: _Rewriter": "one method for each kind of C",
     "codegen/proof/values.py: Values": "one method for each kind of C expression",
     "distributions/distribution.py: Distribution": "PyTorch's interface",
     "handle/storage.py: Storage": "memory with all that may be done to it",

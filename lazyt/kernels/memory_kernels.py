@@ -453,57 +453,41 @@ def c_kernel(
 ) -> MemoryKernel:
     """A kernel in C as an operation: a function over arrays, launched inside of plans.
 
-    The last function of the text is the kernel. It is ``void``, reads ``const`` pointers, writes to
-    the others, and takes sizes (``int``, ``long``, ``size_t``) and numbers (``float``, ``double``)
-    by value; functions before it are helpers on numbers. Elements are ``float``, ``double``,
-    ``bool``, or whole numbers of 8 to 64 bits. Loops, ``if``, local variables and arrays, and the
-    functions of math.h (lazyt's own, with its bits) may stand in it; what is printed for the
-    compiler says the same with nothing left undefined (the page about kernels of your own has the
-    differences).
-
-    Each call proves, for the sizes at hand, that every index in the text stays inside of its array.
-    ``omp parallel for`` before the outermost loop shares it among threads, whose turns must not
-    write to the same element; ``omp simd`` is known, too. A parameter ``int threads`` is the number
-    of threads.
+    The last function of the text is the kernel, those before it are helpers on numbers. It is
+    ``void``, reads ``const`` pointers, writes to the others, and takes sizes (``int``, ``long``,
+    ``size_t``) and floats by value. Each call proves, for the sizes at hand, that every index stays
+    inside of its array. The page about kernels of your own says what may stand in a text.
 
     Args:
         source: the C text.
-        name: what plans and errors call it; the name of its function by default.
-        inputs: shapes of arrays by the names of their sizes, such as ``{"x": "rows columns"}``.
-            A size that stands there is taken from the shape, and compared where it stands twice;
-            ``*rows`` in front is the product of all axes before the others. Arrays that are not
-            listed may have any shape, and sizes that stand nowhere are arguments of the call.
-        out: shapes of results: sizes by name, the name of an input that has the shape, or a
-            function of the inputs' shapes; a dict where there are several results. By default that
-            of the first input.
-        vjp: ``(inputs, output, cotangent) -> one cotangent (or None) for each tensor``: the
-            gradient, by operations of tensors. ``inputs`` are the arguments of the call; with
-            several results the other two are tuples.
+        name: what plans and errors call it; that of its function by default.
+        inputs: shapes of arrays, such as ``{"x": "rows columns"}``: sizes take their values from
+            there. ``*rows`` in front is the product of all axes before the others. Arrays that are
+            not listed have any shape, and sizes that stand nowhere are arguments of the call.
+        out: the shape of the result, by sizes, by the name of an input that has it, or by a
+            function of the inputs' shapes; a dict for several. By default that of the first input.
+        vjp: ``(inputs, output, cotangent) -> one cotangent (or None) for each tensor``.
         jvp: ``(inputs, output, tangents) -> tangent of the output``.
-        vmap: a rule as in ``autograd.Function``. By default ``vmap`` calls the function once for
-            each example, in one launch that shares examples among threads.
-        trust: skips the proof, and lets pointers be used freely (``*p``, ``p++``, helpers with
-            pointers). The text is responsible then: a wrong index may end the process.
+        vmap: a rule as in ``autograd.Function``. By default one launch calls the function for each
+            example.
+        trust: skips the proof, and lets pointers be used freely. A wrong index may then end the
+            process.
 
-    Returns a function of tensors: arrays and numbers in the order of the parameters, by position or
-    name. It gives a tensor, or a tuple of them for several results, with the dtypes of the text.
-    What a kernel does not write has no defined value.
+    Returns a function of arrays and numbers, in the order of the parameters. It gives a tensor, or
+    a tuple of several, with the dtypes of the text. What is not written has no defined value.
 
-    Raises SourceError, with line and column of the text, for what no kernel may say; ArgumentError
-    for shapes that make no sense. A call raises DTypeError, ShapeError and DeviceError for
-    arguments that do not fit, and SourceError for an access that is not proved.
+    Raises SourceError, with line and column of the text, for what no kernel may say, and
+    ArgumentError for shapes without meaning. A call raises DTypeError, ShapeError and DeviceError
+    for arguments that do not fit, and SourceError for an access that is not proved.
 
     Example:
-        >>> add_rows = lazyt.c_kernel('''
-        ... void add_rows(const float *x, float *y, long rows, long columns) {
-        ...     for (long i = 0; i < rows; i++) {
-        ...         y[i] = 0;
-        ...         for (long j = 0; j < columns; j++)
-        ...             y[i] += x[i * columns + j];
-        ...     }
-        ... }''', inputs={"x": "rows columns"}, out="rows")
-        >>> add_rows(lazyt.ones(2, 3)).tolist()
-        [3.0, 3.0]
+        >>> double = lazyt.c_kernel('''
+        ... void twice(const float *x, float *y, long n) {
+        ...     for (long i = 0; i < n; i++)
+        ...         y[i] = 2 * x[i];
+        ... }''', inputs={"x": "n"})
+        >>> double(lazyt.ones(3)).tolist()
+        [2.0, 2.0, 2.0]
     """
     rules = {"vjp": vjp, "jvp": jvp, "vmap": vmap}
     return MemoryKernel(source, name, inputs or {}, out, rules, trust, None)

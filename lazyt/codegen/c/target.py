@@ -82,6 +82,14 @@ def print_kernel_c(
             CpuPhase(piece, expressions, number, any_size, caches[1], form, threads).statements()
             for piece in pieces
         )
+    return _loops(kernel, expressions, body, offsets)
+
+
+def _loops(
+    kernel: Kernel, expressions: Expressions, body: list[ct.Node], offsets: tuple[int, ...]
+) -> PrintedKernel:
+    """A kernel of loops and calls, with what it does as its body."""
+    names = expressions.names
     kinds = {name: expressions.constants[place][0] for place, name in (names or {}).items()}
     parameters = [("char *", f"b{i}_") for i in range(len(kernel.buffers))]
     parameters += [*((kind, name) for name, kind in kinds.items()), ("int", "threads")]
