@@ -317,7 +317,7 @@ class MemoryKernel:
         kinds = {tensor.device.type for tensor in tensors if tensor.ndim or len(tensors) == 1}
         wanted = "cpu" if self._launch is None else "cuda"
         if hook.watcher is not None:
-            return  # vmap's stand-ins are nowhere; lowering refuses what is at the wrong place
+            return  # under vmap tensors name no device; lowering refuses a wrong one
         if wanted == "cuda" and not kinds:
             self._fail("it reads no tensor that says on which GPU it runs")
         for kind in kinds - {wanted}:
