@@ -297,7 +297,8 @@ def test_a_model_that_is_made_again_is_equal(tmp_path: Path) -> None:
             loss = model(x).square().sum()
             loss.backward()
             optimizer.step()
-            return loss.detach()
+            found: lazyt.Tensor = loss.detach()
+            return found
 
         x = lazyt.randn(5, 4)
         for _ in range(4):

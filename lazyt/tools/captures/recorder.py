@@ -20,7 +20,7 @@ from lazyt.config import config
 from lazyt.errors import LazytError
 from lazyt.ir.graph import Node, source_text
 from lazyt.ir.printer import graph_lines, is_leaf, print_graph, print_kernel
-from lazyt.plan import build
+from lazyt.plan import build, explain
 from lazyt.tools.captures.files import (
     FACTS,
     FORMAT,
@@ -32,6 +32,7 @@ from lazyt.tools.captures.files import (
 
 if TYPE_CHECKING:
     from lazyt.codegen.lower.groups import Lowered
+    from lazyt.codegen.plan.choices import Choices
     from lazyt.ir.group import Group
     from lazyt.ir.kernel import Kernel
     from lazyt.ir.program import Program
@@ -105,11 +106,12 @@ class Recorder:
     def compile(self, subject: Subject, reason: str, where: str) -> Program:
         """The program of a graph for its very sizes, compiled whatever is on disk."""
         notes = _Notes(subject, reason, where)
-        notes.graph = _facts_line(subject) + print_graph(subject.roots, sources=True)
+        graph = print_graph(subject.roots, sources=True)
         choices = subject.choices()
         fusing = choices.graphs.get(subject.name) if choices is not None else None
         notes.clock = time.perf_counter()
         notes.program, notes.kernels = subject.compile(choices, fusing, watch=notes)
+        notes.graph = _facts_line(subject, choices, notes.kernels) + graph
         with self._lock:
             self._made[id(subject)] = notes
             if subject.target != "c":  # runs where values cannot be looked at
@@ -246,12 +248,15 @@ def digest(buffer: Buffer, nbytes: int) -> str:
     return hashlib.sha256(data).hexdigest()[:24]
 
 
-def _facts_line(subject: Subject) -> str:
+def _facts_line(subject: Subject, choices: Choices | None, kernels: Sequence[Kernel]) -> str:
     """The comment that says what a plan depends on beside its graph."""
-    choices = subject.choices()
     tuned: dict[str, Any] = {}
     if choices is not None:
-        tuned["kernels"] = {name: form.to_dict() for name, form in choices.kernels.items()}
+        from lazyt.codegen.plan.choices import signature
+
+        names = dict.fromkeys(map(signature, kernels))
+        forms = choices.kernels
+        tuned["kernels"] = {name: forms[name].to_dict() for name in names if name in forms}
         fusing = choices.graphs.get(subject.name)
         tuned["fusing"] = None if fusing is None else asdict(fusing)
     facts = {
@@ -508,6 +513,7 @@ def capture(
         why = os.strerror(error.errno or 0)
         raise CaptureError(f"cannot write a capture to {folder}: {why}") from None
     recorder = Recorder(path, inputs, times)
+    explain.clear()  # reasons are about what the capture has seen, whatever ran before
     with build.recording(recorder):
         yield recorder
     if times and recorder.count:
