@@ -119,6 +119,9 @@ class Tune:
             raise ValueError(f"seconds has to be positive, not {seconds!r}")
         options = SearchOptions(strategy, log)
         options.make()
+        trials = options.trial_log()
+        if trials is not None:
+            trials.begin()  # a file that cannot be written is no reason to search first
         _look([args, kwargs, *_own_tensors(function)])  # how they were made is not tuned
         with Progress.shown(progress) as shown:
             session = Session(seconds, shown, options)

@@ -28,6 +28,17 @@ class TrialLog:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
 
+    def begin(self) -> None:
+        """Makes the file, where there is none. Raises LazytError where it cannot be written."""
+        self._append("")
+
+    def _append(self, text: str) -> None:
+        try:
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            raise LazytError(f"cannot write trials to {self.path}: {error}") from None
+
     def add(self, space: Space, trial: Trial, **facts: Any) -> None:
         """Adds a trial. Raises LazytError where the file cannot be written."""
         line = {
@@ -42,11 +53,7 @@ class TrialLog:
             "encoded": list(space.encode(trial.form)),
             "features": space.features(trial.form),
         }
-        try:
-            with open(self.path, "a", encoding="utf-8") as file:
-                file.write(json.dumps(line, separators=(",", ":")) + "\n")
-        except OSError as error:
-            raise LazytError(f"cannot write trials to {self.path}: {error}") from None
+        self._append(json.dumps(line, separators=(",", ":")) + "\n")
 
     def read(self) -> Iterator[dict[str, Any]]:
         """The lines of the file, ``form`` as a ``Tuned``. Raises LazytError for a line that is no
