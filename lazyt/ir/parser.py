@@ -596,6 +596,18 @@ class _KernelReader:
         make = Reduce if word == "reduce" else Scan
         return make(name, kind, value, dtype)
 
+    def named(self) -> tuple[str, Expr]:
+        """What follows ``let`` or ``keep``; a type that is written has to be the value's."""
+        name = self.word("a name")
+        typed, start = self.reader.accept(":"), self.reader.start
+        written = read_dtype(self.reader) if typed else None
+        self.reader.expect("=")
+        value = self.expr()
+        if written is not None and value.dtype is not written:
+            text = f"{name} is written as {written.name} but is {value.dtype.name}"
+            raise self.reader.error(text, start)
+        return name, value
+
     def body(self) -> tuple[Statement, ...]:
         """Statements up to a closing brace."""
         found: list[Statement] = []
@@ -607,9 +619,7 @@ class _KernelReader:
             elif word in ("reduce", "scan"):
                 item = self.fold(word)
             else:
-                name = self.word("a name")
-                self.reader.expect("=")
-                item = (Let if word == "let" else Keep)(name, self.expr())
+                item = (Let if word == "let" else Keep)(*self.named())
             found.append(item)
             named = defined_type(item)
             if named is not None:

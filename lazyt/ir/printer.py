@@ -474,7 +474,8 @@ class _KernelPrinter:
             word = "reduce" if isinstance(item, Reduce) else "scan"
             text = f"{word} {item.name}: {item.dtype.name} = {item.kind} {value}"
         else:
-            text = f"{'keep' if isinstance(item, Keep) else 'let'} {item.name} = {value}"
+            word = "keep" if isinstance(item, Keep) else "let"
+            text = f"{word} {item.name}: {item.value.dtype.name} = {value}"
         self.add(depth, item, text)
         named = defined_type(item)
         if named is not None:

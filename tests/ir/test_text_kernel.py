@@ -31,12 +31,12 @@ work w: float32[40], out c: float32[40, 50]) {
   phase (i: 40) lanes inner work 150.0 {
     for k: 50 {
       reduce m: float32 = max a[i, k]
-      keep e = {let t0 = exp(a[i, k]); add(t0, t0)}
+      keep e: float32 = {let t0 = exp(a[i, k]); add(t0, t0)}
       reduce n: int64 = argmax %e
     }
     once {
-      let x = mul(%m, cast<float32>(%n))
-      let p = at[i]
+      let x: float32 = mul(%m, cast<float32>(%n))
+      let p: int64 = at[i]
       store w[i] = guarded(3 <= i < 30 and 0 <= ((2*i) % 7) < 5, a[i + -3, 0], nan:float32)
     }
     for r: 50 sequential if 0 <= r < 45 {
@@ -48,7 +48,7 @@ work w: float32[40], out c: float32[40, 50]) {
   contract acc: float32 batch () rows (m: 40) columns (n: 50) inner (k: 4) {
     left w[((4*m + k) // 4)]
     right a[k, n]
-    let half = mul(%acc, 0.5:float32)
+    let half: float32 = mul(%acc, 0.5:float32)
     store c[m, n] = %half
   }
 }
@@ -59,6 +59,15 @@ def test_everything_round_trips() -> None:
     kernel = parse_kernel(EVERYTHING)
     assert print_kernel(kernel) == EVERYTHING
     verify_kernel(kernel)
+
+
+def test_types_of_names_may_be_left_out_but_not_be_wrong() -> None:
+    plain = EVERYTHING.replace("let x: float32", "let x").replace("keep e: float32", "keep e")
+    assert plain != EVERYTHING
+    assert print_kernel(parse_kernel(plain)) == EVERYTHING
+    wrong = EVERYTHING.replace("let p: int64", "let p: int32")
+    with pytest.raises(ParseError, match="line 10, column 14: p is written as int32 but is int64"):
+        parse_kernel(wrong)
 
 
 def test_several_kernels_in_one_text() -> None:

@@ -7,6 +7,7 @@ types, shapes and layouts. Whatever the choice, the bits of the results are the 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
@@ -30,6 +31,7 @@ _FORMS: dict[str, type[AnyForm]] = {
     "sums": SumsForm,
     "lanes": LanesForm,
 }
+_TYPES = re.compile(r"^( *(?:let|keep) \w+): \w+ =", re.MULTILINE)
 #: No number of a form is larger.
 _MOST = 1 << 31
 
@@ -165,7 +167,9 @@ NONE = Choices()
 
 def signature(kernel: Kernel) -> str:
     """What the kernel computes, in short, and a hash of all of it."""
-    digest = hashlib.sha256(print_kernel(kernel).encode()).hexdigest()[:16]
+    # Types of names follow from their values: without them, winners of earlier versions stay known.
+    text = _TYPES.sub(r"\1 =", print_kernel(kernel))
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     return f"{outline(kernel)} #{digest}"
 
 
