@@ -68,14 +68,16 @@ def main() -> None:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     # The folder of this file is not a place to import from: its modules have everyday names.
     sys.path[0] = str(PACKAGE.parent)
-    if framework not in ("lazyt", "lazy", "machine"):
+    # Problems of a user's file are loaded with lazyt, and the reference has to know them.
+    is_reference = framework == "reference" and bool(os.environ.get("LAZYT_LOAD"))
+    if framework not in ("lazyt", "lazy", "machine") and not is_reference:
         package = types.ModuleType("lazyt")
         package.__path__ = [str(PACKAGE)]
         sys.modules["lazyt"] = package
     sys.meta_path.insert(0, _Finder)
     worker: Any = importlib.import_module("lazyt.bench.worker")
     with contextlib.suppress(ImportError):  # the worker says so
-        for name in IMPORTS.get(framework, ()):
+        for name in ("lazyt",) if is_reference else IMPORTS.get(framework, ()):
             importlib.import_module(name)
     children: set[int] = set()
     while True:

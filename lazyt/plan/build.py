@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from lazyt import extensions
 from lazyt.config import config, tuned_here
+from lazyt.errors import LazytError
 from lazyt.ir.graph import Head, Node, Source, source_text, topological
 from lazyt.plan.constant_lifting import Number
 from lazyt.runtime import events
@@ -155,8 +156,14 @@ class Subject:
 
     def reread(self) -> Subject:
         """The same over nodes of its own. Nodes that depend on no input may be the program's, and
-        forget how they are made once they are computed."""
-        return Subject.of_text(self.text, self.sized.order, self.sources, self.donated, self.place)
+        forget how they are made once they are computed.
+
+        Raises LazytError where one of its ops has been defined anew since.
+        """
+        made = Subject.of_text(self.text, self.sized.order, self.sources, self.donated, self.place)
+        if made.outside.digest != self.outside.digest:
+            raise LazytError("an op or a scalar function of the graph has been defined anew")
+        return made
 
     def written(self, program: Program) -> str:
         """A program of the graph as the disk keeps it. Its kernels name the nodes that they come

@@ -185,3 +185,17 @@ print(len(found), tiers._queue.server.pid > 0, len(mine.__file__) > 0)
         env=environment(tmp_path, LAZYT_TIER="auto"),
     )  # fmt: skip
     assert done.stdout == "1 True True\n", done.stdout + done.stderr
+
+
+@needs_compiler
+def test_benchmarks_time_problems_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from lazyt.bench.problems import problem\n"
+        "problem('kernels', 'mine_twice', {'': {'n': 100}}, 'n', lambda f, x: x * 2)\n"
+    )
+    words = ["bench", "--only", "mine_twice", "--peers", "", "--quick", "--rounds", "1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "lazyt", *words, "--load", "mine.py"],
+        cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0 and "mine_twice" in done.stdout, done.stdout + done.stderr
