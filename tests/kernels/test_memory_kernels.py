@@ -363,3 +363,9 @@ def test_what_is_printed_leaves_nothing_undefined() -> None:
     assert "lz_cast_f32_i32(2.5f)" in text and "(lz_i64) ((int) n)" in text
     assert "& 63" in text and "lz_own_rest_i64" in text and "lz_own_quotient_i64" in text
     assert "b * ((lz_u32) 7LL)" in text
+
+
+def test_plans_with_it_are_verified_as_far_as_they_can_be_interpreted() -> None:
+    softmax, x = _softmax(), lazyt.randn(3, 4)
+    with lazyt.config.override(verify="values"):
+        _close(softmax(x * 2), lazyt.softmax(x * 2, -1))
