@@ -507,6 +507,19 @@ _LANES = ("grid", "inner")
 _COMBINE = ("add", "mul", "maximum", "minimum")
 
 
+def _read_quoted(reader: Reader) -> Any:
+    """A string, a whole number, or several in parentheses."""
+    if not reader.accept("("):
+        string = reader.kind == "string"
+        return json.loads(reader.take()) if string else read_integer(reader)
+    found: list[Any] = []
+    while not reader.accept(")"):
+        if found:
+            reader.expect(",")
+        found.append(_read_quoted(reader))
+    return tuple(found)
+
+
 class _KernelReader:
     """A reader that knows the buffers, loop axes and values in scope."""
 
@@ -700,20 +713,8 @@ class _KernelReader:
         facts: dict[str, Any] = {}
         for name in CUSTOM_FACTS:
             self.reader.expect(name)
-            facts[name] = self.quoted()
+            facts[name] = _read_quoted(self.reader)
         return CustomPhase(routine, reads, writes, work, **facts)
-
-    def quoted(self) -> Any:
-        """A string, a whole number, or several in parentheses."""
-        if not self.reader.accept("("):
-            string = self.reader.kind == "string"
-            return json.loads(self.reader.take()) if string else read_integer(self.reader)
-        found: list[Any] = []
-        while not self.reader.accept(")"):
-            if found:
-                self.reader.expect(",")
-            found.append(self.quoted())
-        return tuple(found)
 
     def call(self) -> CallPhase:
         """What follows the word ``call``."""
