@@ -186,7 +186,8 @@ class _Walk:
             yield from self.parts(item)
 
     def _of_instance(self, value: Any) -> Iterator[str]:
-        """An object of a class: one of the user's is as its attributes are."""
+        """An object of a class: one of the user's is as its attributes are, one of the package's as
+        those that its class names in ``DEFINED_BY``, where it does."""
         kind = type(value)
         module = getattr(value, "__module__", None)
         if callable(value) and is_known(kind.__module__) and isinstance(module, str | None):
@@ -196,6 +197,9 @@ class _Walk:
                 return
         if kind.__module__ == "typing":
             yield repr(value)
+        elif is_known(kind.__module__) and hasattr(kind, "DEFINED_BY"):
+            yield from self.parts(kind)
+            yield from self.parts({name: getattr(value, name) for name in kind.DEFINED_BY})
         elif not is_known(kind.__module__) or _is_record(kind):
             yield from self.parts(kind)
             slots = [n for base in kind.__mro__ for n in vars(base).get("__slots__", ())]

@@ -63,7 +63,8 @@ def _stored(leaf: Node) -> Array:
     """What an input holds, or anything where no result depends on it."""
     if leaf.data is None:
         return np.zeros(leaf.shape, leaf.dtype.numpy)
-    return leaf.data.as_numpy(leaf.dtype, leaf.shape)
+    held: Array = leaf.data.as_numpy(leaf.dtype, leaf.shape)
+    return held
 
 
 def typed(raw: Sequence[Array], roots: Sequence[Node]) -> list[Array]:
