@@ -64,6 +64,7 @@ LARGE = {
     "codegen/proof/values.py: Values": "one method for each kind of C expression",
     "distributions/distribution.py: Distribution": "PyTorch's interface",
     "handle/storage.py: Storage": "memory with all that may be done to it",
+    "ir/parser.py: _KernelReader": "one method for each part of the grammar",
     "optim/optimizer.py: Optimizer": "PyTorch's interface",
     "runtime/cuda/bound.py: BoundDriver": "one method for each call of the driver",
     "runtime/cuda/driver.py: Driver": "one method for each call of the driver",
