@@ -477,7 +477,8 @@ def test_explanations_are_of_the_settings_that_a_plan_was_made_with() -> None:
     def step(x: Tensor) -> Tensor:
         loss = (net(x) ** 2).mean()
         loss.backward()
-        return loss.detach()
+        result: Tensor = loss.detach()
+        return result
 
     with config.override(memory_budget=0.0):
         for _ in range(3):

@@ -506,8 +506,6 @@ class _Writer:
             return
         assert isinstance(phase, Phase)
         row_ends = RowEnds(phase, self.e, number, self.bands, self.ends)
-        printer = CpuPhase(
-            phase, self.e, number, False, self.caches[1], row_ends=row_ends.before_loop
-        )
+        printer = CpuPhase(phase, self.e, number, self.caches[1], row_ends=row_ends.before_loop)
         for tree in printer.part("g_first", "g_last"):
             self.out.add(*ct.text(tree).splitlines())

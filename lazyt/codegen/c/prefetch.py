@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from lazyt.codegen.c.family import Expressions
-from lazyt.codegen.c.tiles import folded_rows
+from lazyt.codegen.loops.row_folds import folded_rows
 from lazyt.codegen.lower.emitter import indices_of
 from lazyt.ir.index import (
     Axis,
@@ -56,7 +56,7 @@ class Prefetch(NamedTuple):
 
 
 def prefetches_of(
-    phase: Phase, e: Expressions, second: int, any_size: bool
+    phase: Phase, e: Expressions, second: int, any_size: bool = False
 ) -> dict[int, list[Prefetch]]:
     """What the stages of a phase prefetch; ``second`` is the size of the second-level cache, which
     must hold what is prefetched, and does not hold everything. A kernel for ``any_size``

@@ -11,17 +11,17 @@ is two: over quotients, and over what has the same quotient.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from lazyt.codegen.c import tree as ct
-from lazyt.codegen.c.family import Expressions, c_type
+from lazyt.codegen.c.family import Expressions
 from lazyt.codegen.c.loops import STRIP, TILE, Trees
-from lazyt.codegen.c.prefetch import LEAST_COST, Prefetch, cost_of, prefetches_of, scatters
-from lazyt.codegen.c.tiles import COLUMNS, JAMMED_ROWS, STREAMS, JamPhase, best_lanes, is_jammed
+from lazyt.codegen.c.prefetch import prefetches_of, scatters
+from lazyt.codegen.c.tiles import COLUMNS, JAMMED_ROWS, STREAMS, StreamPhase
 from lazyt.codegen.loops.extremes import split_positions
 from lazyt.codegen.loops.forms import LoopForm, suits, sums_only
-from lazyt.codegen.loops.row_folds import row_folds
+from lazyt.codegen.loops.row_folds import best_lanes, is_jammed, row_folds
 from lazyt.codegen.loops.series import split_series
 from lazyt.codegen.loops.transposes import lanes_across_rows, rows_together, transposes_of
 from lazyt.codegen.lower.axes import LEAST_RUN, divided_along
@@ -31,13 +31,11 @@ from lazyt.ir.index import (
     Linear,
     Quotient,
     Remainder,
-    constant,
-    data_of,
     linearize,
     replace_axes,
     variable,
 )
-from lazyt.ir.kernel import BLOCK, LANES, Keep, Let, Phase, Reduce, Stage, Store, reduction_levels
+from lazyt.ir.kernel import BLOCK, LANES, Keep, Phase, Reduce, Stage, reduction_levels
 
 #: Bytes of sums that a tile holds at most: a quarter of a usual second-level cache.
 SUMS = 256 * 1024
@@ -49,222 +47,15 @@ STEPS, PART_STEPS = 4, 8
 LONG_BODY = 16
 
 
-#: Elements that are stored at once; shorter and longer runs were slower by a few percent. Where
-#: instructions are ordered early (``LZ_ORDERED``), two vectors: of more, gcc has no overview.
-RUN, ORDERED_RUN = 64, 32
-#: Bytes of a line of the cache, and how many of them a loop prefetches at a time: a processor
-#: fetches a dozen at once, and to prefetch 16 of each array lost half of what was gained.
-LINE, GROUP = 64, 4
+class AnySizePhase(StreamPhase):
+    """A phase whose text is the same for all extents but for numbers; ``second`` is the size of the
+    second level of caches."""
 
-
-class PrefetchPhase(JamPhase):
-    """A phase whose loops may prefetch.
-
-    Attributes:
-        prefetches: what a stage prefetches, by the stage.
-    """
-
-    def __init__(
-        self, phase: Phase, expressions: Expressions, number: int, any_size: bool = False
-    ) -> None:
-        super().__init__(phase, expressions, number, any_size)
-        self.prefetches: dict[int, list[Prefetch]] = {}
-        self._prefetching: tuple[Stage, Axis] | None = None
-
-    def _straight(self, stage: Stage) -> Trees:
-        self._prefetching = (stage, self.phase.grid[-1]) if self.vector else None
-        out = super()._straight(stage)
-        self._prefetching = None
-        return out
-
-    def _plain(self, stage: Stage, axis: Axis) -> Trees:
-        self._prefetching = None if self.vector else (stage, axis)
-        out = super()._plain(stage, axis)
-        self._prefetching = None
-        return out
-
-    def _points(self, name: str, count: ct.Node, body: Trees, simd: bool) -> Trees:
-        """Points by groups, which prefetch some lines each."""
-        wanted = (
-            self.prefetches.get(id(self._prefetching[0]), [])
-            if self._prefetching is not None
-            else []
-        )
-        if not wanted or not simd:
-            return super()._points(name, count, body, simd)
-        assert self._prefetching is not None
-        most = max(self.e.buffers[item.buffer].dtype.itemsize for item in wanted)
-        size, whole, rest = GROUP * LINE // most, count, Trees()
-        group, known = ct.name("g"), ct.fixed(count)
-        points: ct.Node = ct.integer(size)
-        if self.any_size:
-            points = ct.minimum(ct.binary("-", count, group), points)
-        elif known is None or known % size:
-            whole = ct.binary("-", count, ct.integer(size - 1))
-            begin = ct.binary("*", ct.binary("/", count, points), points)
-            rest = self._simd(ct.loop(name, begin, count, body, kind=self.integer))
-        here = ct.declare(self.integer, name, ct.binary("+", group, ct.name("v")), const=True)
-        steps = self._simd(ct.loop("v", ct.integer(0), points, [here, *body]))
-        fetched = self._prefetch_all(*self._prefetching, "g", size)
-        return [ct.loop("g", ct.integer(0), whole, [*fetched, *steps], step=size), *rest]
-
-    def _all_lanes(self, stage: Stage, axis: Axis) -> Trees:
-        return [*self._prefetch_all(stage, axis, "k", LANES), *super()._all_lanes(stage, axis)]
-
-    def _prefetch_all(self, stage: Stage, axis: Axis, step: str, count: int) -> Trees:
-        """Prefetches the lines of ``count`` elements of all that a stage prefetches."""
-        out: Trees = []
-        light = cost_of(stage) < LEAST_COST and any(isinstance(s, Store) for s in stage.body)
-        by_rows = not self.vector and "streams" in self.e.traits.fetches
-        function = "lz_ahead_second" if by_rows and light else "lz_ahead"
-        begin = variable(Axis(step, axis.extent))
-        if self.vector and self.first is not None:
-            begin = begin + variable(Axis("low", axis.extent))
-        for item in self.prefetches.get(id(stage), ()):
-            buffer = self.e.buffers[item.buffer]
-            for offset in range(0, count, max(LINE // buffer.dtype.itemsize, 1)):
-                place = replace_axes(item.place, {axis: begin + constant(offset)})
-                at = ct.binary("+", ct.name(item.buffer), self.e.place(buffer, place))
-                out.append(self.e.prelude(function, at))
-        return out
-
-
-class StreamPhase(PrefetchPhase):
-    """A phase whose loops may store past the caches.
-
-    Attributes:
-        streams: whether one does, so that a thread has to wait for its stores.
-    """
-
-    streams = False
-
-    def _parallel(self, variable: str, count: int, body: Trees, work: float) -> Trees:
-        if not self.streams:
-            return super()._parallel(variable, count, body, work)
-        wait = self.e.prelude("lz_stream_end")
-        clause, turn = self._turns_of_threads(count, work)
-        if count == 1 or not clause:
-            return [*super()._parallel(variable, count, body, work), wait]
-        if turn > 1:
-            step, last = ct.name(variable), ct.integer(turn - 1)
-            ends = ct.binary("==", ct.binary("%", step, ct.integer(turn)), last)
-            ends = ct.binary("||", ends, ct.binary("==", step, ct.integer(count - 1)))
-            wait = ct.branch(ends, [wait])
-        return super()._parallel(variable, count, [*body, wait], work)
-
-    def _straight(self, stage: Stage) -> Trees:
-        shared = any(isinstance(s, Let) and s.name in self.shared for s in stage.body)
-        if not self.vector or shared or not self._streamed(stage, self.phase.grid[-1]):
-            return super()._straight(stage)
-        return self._runs_of_points(stage)
-
-    def _points_of_step(self, stage: Stage, axis: Axis) -> Trees:
-        plain = all(isinstance(s, Let | Store) for s in stage.body)
-        if not plain or stage.guard or not self._streamed(stage, self.phase.grid[-1]):
-            return super()._points_of_step(stage, axis)
-        return self._runs_of_points(stage)
-
-    def _runs_of_points(self, stage: Stage) -> Trees:
-        """The stage for the points of a tile, which are along the grid's last axis."""
-        axis = self.phase.grid[-1]
-
-        def at(place: ct.Node) -> Trees:
-            here = place if self.first is None else ct.binary("+", self.first, place)
-            return [ct.declare("lz_i64", axis.name, here, const=True)] if axis.extent > 1 else []
-
-        return self._in_runs(stage, axis, "u", self.run, at)
-
-    def _plain(self, stage: Stage, axis: Axis) -> Trees:
-        plain = all(isinstance(s, Let | Store) for s in stage.body)
-        whole = not (self.vector or stage.sequential or stage.guard or axis in self.e.ends)
-        if not (plain and whole and self._streamed(stage, axis)):
-            return super()._plain(stage, axis)
-        count = ct.integer(axis.extent)
-        return self._in_runs(stage, axis, axis.name, count, lambda place: [])
-
-    def _streamed(self, stage: Stage, axis: Axis) -> Mapping[str, str]:
-        """The arrays that buffer the results that a stage stores one after the other."""
-        found: dict[str, str] = {}
-        for statement in stage.body:
-            if not isinstance(statement, Store) or statement.buffer not in self.e.streamed:
-                continue
-            place = linearize(statement.index, self.e.buffers[statement.buffer].shape)
-            plain = not statement.guards and statement.combine is None and not data_of(place)
-            if plain and place.coefficient(axis) == 1:
-                found[statement.buffer] = f"out{len(found)}"
-        return found
-
-    def _in_runs(
-        self, stage: Stage, axis: Axis, name: str, count: ct.Node, at: Callable[[ct.Node], Trees]
-    ) -> Trees:
-        """The stage for ``count`` points ``name``, some of them at a time; ``at`` declares what
-        depends on the point."""
-        self.streams = True
-        buffered = self._streamed(stage, axis)
-        least = min(self.e.buffers[name].dtype.itemsize for name in buffered)
-        run = ORDERED_RUN if self.e.ordered and least >= 4 else RUN  # whole lines
-        begin, lead = ct.integer(0), Trees()
-        unaligned = self._to_whole_line(stage, axis, LINE // least)
-        if unaligned is not None:
-            run, begin = LINE // least, ct.name("lead")
-            lead.append(ct.declare("lz_i64", "lead", ct.minimum(unaligned, count), const=True))
-        group, lane = ct.name("g"), ct.name("v")
-        here = [ct.declare(self.integer, name, ct.binary("+", group, lane), const=True)]
-        body: Trees = []
-        before: Trees = []
-        after: Trees = []
-        for statement in stage.body:
-            array = buffered.get(statement.buffer) if isinstance(statement, Store) else None
-            if array is None:
-                body += self._simple(statement)
-                continue
-            assert isinstance(statement, Store)
-            buffer = self.e.buffers[statement.buffer]
-            (stored,) = self.e.store(statement)
-            body.append(ct.assign(ct.element(array, lane), stored.rvalue))
-            before.append(self.array(c_type(buffer.dtype), array, (run,)))
-            place = self.e.place(buffer, linearize(statement.index, buffer.shape))
-            to = ct.binary("+", ct.name(buffer.name), place)
-            function = f"lz_stream_{buffer.dtype.suffix}"
-            given = self.e.prelude(function, ct.integer(run), ct.name(array), to)
-            first = ct.declare(self.integer, name, group, const=True)
-            after.append(ct.block([first, *at(ct.name(name)), given]))
-        steps = ct.loop("v", ct.integer(0), ct.integer(run), [*here, *at(ct.name(name)), *body])
-        whole = ct.binary("-", count, ct.integer(run - 1))
-        fetched = self._prefetch_all(stage, axis, "g", run)
-        turn = [*fetched, *before, *self._simd(steps), *after]
-        out: Trees = [ct.loop("g", begin, whole, turn, step=run)]
-        known = ct.fixed(count)
-        if not lead and known is not None and known % run == 0:
-            return out
-        plain = [*at(ct.name(name)), *(t for s in stage.body for t in self._simple(s))]
-        if not lead:
-            begin = ct.binary("*", ct.binary("/", count, ct.integer(run)), ct.integer(run))
-            return [*out, *self._simd(ct.loop(name, begin, count, plain))]
-        lead += self._simd(ct.loop(name, ct.integer(0), begin, plain))
-        left = ct.binary("-", count, begin)
-        runs = ct.binary("*", ct.binary("/", left, ct.integer(run)), ct.integer(run))
-        rest = self._simd(ct.loop(name, ct.binary("+", begin, runs), count, plain))
-        return [ct.block([*lead, *out, *rest])]
-
-    def _to_whole_line(self, stage: Stage, axis: Axis, line: int) -> ct.Node | None:
-        """How many elements along an axis are before the first whole line of ``line`` of them; None
-        where that is none, or where results are not aligned alike."""
-        places = set()
-        for statement in stage.body:
-            if isinstance(statement, Store) and statement.buffer in self._streamed(stage, axis):
-                place = linearize(statement.index, self.e.buffers[statement.buffer].shape)
-                places.add(place - variable(axis))
-        place = places.pop()
-        strip = self.vector and self.first is not None
-        if strip and self.tile % line:
-            place = place + variable(Axis("low", axis.extent))
-        aligned = all(factor % line == 0 for factor in (place.const, *(f for _, f in place.terms)))
-        if places or aligned:
-            return None
-        past = ct.binary("%", self.e.index(place), ct.integer(line))
-        whole = ct.integer(line)
-        return ct.binary("%", ct.binary("-", whole, past), whole)
+    def __init__(self, phase: Phase, expressions: Expressions, number: int, second: int) -> None:
+        phase = _split_folds(phase, expressions)
+        super().__init__(phase, expressions, number, any_size=True)
+        expressions.values.clear()  # a phase's names are its own
+        self.prefetches = prefetches_of(phase, expressions, second, True)
 
 
 class CpuPhase(StreamPhase):
@@ -273,30 +64,27 @@ class CpuPhase(StreamPhase):
     stage's loop, and notes in the expressions where that ends."""
 
     def __init__(
-        self, phase: Phase, expressions: Expressions, number: int, any_size: bool, second: int,
+        self, phase: Phase, expressions: Expressions, number: int, second: int,
         form: LoopForm | None = None, threads: int = 64,
         row_ends: Callable[[Stage, Axis], Trees] | None = None,
     ) -> None:  # fmt: skip
-        given = form if form is not None and not any_size and suits(phase, form) else LoopForm()
-        own = phase.lanes if any_size else best_lanes(phase, expressions)
-        phase = replace(phase, lanes=given.lanes or own)
-        if not (any_size or given.lanes or expressions.bands):
+        given = form if form is not None and suits(phase, form) else LoopForm()
+        phase = replace(phase, lanes=given.lanes or best_lanes(phase, expressions))
+        if not (given.lanes or expressions.bands):
             phase = lanes_across_rows(phase, expressions)
         if not expressions.bands:
-            phase = split_positions(phase, lambda stage: row_folds(phase, stage, expressions))
-            phase = split_series(phase)
-        jammed = not any_size and is_jammed(phase, expressions)
-        self.scattered = not (any_size or jammed) and scatters(phase, expressions)
+            phase = _split_folds(phase, expressions)
+        jammed = is_jammed(phase, expressions)
+        self.scattered = not jammed and scatters(phase, expressions)
         self.jammed = jammed or self.scattered
         phase = replace(phase, lanes="grid") if self.jammed else phase
-        super().__init__(phase, expressions, number, any_size)
+        super().__init__(phase, expressions, number)
         expressions.values.clear()  # a phase's names are its own
         self._row_ends = row_ends
         self.piece = ""
         self.steps = 1
         self.sums = LANES
-        wide = self.vector and not (self.jammed or any_size)
-        if wide and any(s.axis is not None for s in phase.stages):
+        if self.vector and not self.jammed and any(s.axis is not None for s in phase.stages):
             # By identity: equal stages of a phase are two, and the phase outlives its printer.
             self.transposes = {id(s): transposes_of(phase, s, expressions) for s in phase.stages}
             if any(self.transposes.values()):
@@ -304,7 +92,7 @@ class CpuPhase(StreamPhase):
             else:
                 self._widen(second, threads)
         if not self.jammed:
-            self.prefetches = prefetches_of(phase, expressions, second, any_size)
+            self.prefetches = prefetches_of(phase, expressions, second)
         self.share = given.share
         rows = STREAMS if self.scattered else JAMMED_ROWS
         self.tile = rows if self.jammed else given.tile or self.tile
@@ -425,7 +213,7 @@ class CpuPhase(StreamPhase):
     def _blocks(self, stage: Stage, axis: Axis, level: int, start: ct.Node, stop: ct.Node) -> Trees:
         """Blocks before the last have a fixed number of steps, and so has the last one."""
         last = axis.extent // BLOCK
-        fixed = not (self.any_size or self.vector or stage.guard or axis in self.e.ends)
+        fixed = not (self.vector or stage.guard or axis in self.e.ends)
         once = level > 1 or last >= BLOCK or axis.extent % BLOCK == 0
         if once or not fixed or len(stage.body) >= LONG_BODY:
             return super()._blocks(stage, axis, level, start, stop)
@@ -448,8 +236,6 @@ class CpuPhase(StreamPhase):
 
     def _divided(self, stage: Stage, axis: Axis) -> list[tuple[Linear, int]]:
         """What is divided that grows along the axis, and by what, the least divisor first."""
-        if self.any_size:
-            return []
         found: list[Linear] = []
         for statement in stage.body:
             for buffer, index in indices_of(statement):
@@ -477,8 +263,6 @@ class CpuPhase(StreamPhase):
 
     def _lane(self, axis: Axis | None) -> Axis | None:
         """The axis along which lanes lie."""
-        if self.any_size:
-            return None
         return self.phase.grid[-1] if self.vector and not self.jammed else axis
 
     def _straight(self, stage: Stage) -> Trees:
@@ -607,6 +391,12 @@ class CpuPhase(StreamPhase):
                 inner,
             ),
         ]
+
+
+def _split_folds(phase: Phase, e: Expressions) -> Phase:
+    """The phase with folds to positions, and with functions in series, as stages of their own."""
+    phase = split_positions(phase, lambda stage: row_folds(phase, stage, e))
+    return split_series(phase)
 
 
 def _at_step(value: Linear, axis: Axis) -> Linear:

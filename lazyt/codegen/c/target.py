@@ -18,7 +18,7 @@ from lazyt.codegen.c.prefetch import cost_of
 from lazyt.codegen.c.routines import routine_c
 from lazyt.codegen.c.safe_names import with_safe_names
 from lazyt.codegen.c.segments import segment_starts, segments_text
-from lazyt.codegen.c.steps import CpuPhase
+from lazyt.codegen.c.steps import AnySizePhase, CpuPhase
 from lazyt.codegen.c.streaming_stores import MUCH, past_caches, stage_on_stack
 from lazyt.codegen.loops.peeling import peel
 from lazyt.codegen.loops.weaving import weave
@@ -78,10 +78,13 @@ def print_kernel_c(
             continue
         form = tuned.loops[number] if tuned is not None and number < len(tuned.loops) else None
         pieces = [p for part in weave(phase) for p in peel(part)]
-        body += join(
-            CpuPhase(piece, expressions, number, any_size, caches[1], form, threads).statements()
+        printers = (  # one after the other: they share the expressions' names
+            AnySizePhase(piece, expressions, number, caches[1])
+            if any_size
+            else CpuPhase(piece, expressions, number, caches[1], form, threads)
             for piece in pieces
         )
+        body += join(printer.statements() for printer in printers)
     return _loops(kernel, expressions, body, offsets)
 
 

@@ -1,39 +1,36 @@
 """Tiles of a phase: neighbouring points whose values are computed together, and how.
 
 Short rows are transposed between memory and lanes, numbers of 16 bits are converted run by run, and
-folds go along columns, along few rows part by part, or along several rows at a time.
+folds go along columns, along few rows part by part, or along several rows at a time. Loops prefetch
+what they read, and store past the caches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
 from lazyt.codegen.c import tree as ct
 from lazyt.codegen.c.family import Expressions, c_type, compute_type, is_positional
 from lazyt.codegen.c.loops import TILE, PhasePrinter, Trees
-from lazyt.codegen.loops.forms import may_turn
-from lazyt.codegen.loops.row_folds import MOST_STEPS, RowFold, row_folds
+from lazyt.codegen.c.prefetch import LEAST_COST, Prefetch, cost_of
+from lazyt.codegen.loops.row_folds import EVEN, MOST_STEPS, RowFold, row_folds, rows_follow
 from lazyt.codegen.loops.series import fresh_names, series_of
+from lazyt.codegen.loops.stages import Places, halves_of
 from lazyt.codegen.loops.transposes import Transpose
 from lazyt.ir.index import (
     Axis,
-    Guarded,
     Linear,
-    Load,
-    Var,
-    axes_of,
     constant,
     data_of,
     linearize,
-    operands,
     replace_axes,
     sub_expressions,
     variable,
 )
 from lazyt.ir.kernel import LANES, Buffer, Keep, Let, Phase, Reduce, Stage, Statement, Store
-from lazyt.ir.scalar import Call, Const, Expr
+from lazyt.ir.scalar import Call
 
 # Folds along rows of what takes long functions in series: a loop over the lanes for each of them.
 #
@@ -326,10 +323,6 @@ def _is_light(stage: Stage, axis: Axis) -> bool:
 HALF_STRIP, LONGEST_ROW = 512, 4096
 #: Floats that a stage may have on the stack at a time: half of a first-level cache.
 ROOM = 4096
-#: What a stage converts at most.
-MOST = 6
-
-Places = list[tuple[Buffer, Linear]]
 
 
 class HalfFloatPhase(TransposePhase):
@@ -390,7 +383,7 @@ class HalfFloatPhase(TransposePhase):
         last = self.phase.grid[-1]
         low = Axis("low", last.extent)
         first = variable(low) if self.first is not None else Linear((), 0)
-        read, written = self._halves(stage, last)
+        read, written = halves_of(stage, last, self.e.buffers)
         if len(read + written) * self.tile > ROOM:
             return
         before: Trees = []
@@ -413,7 +406,7 @@ class HalfFloatPhase(TransposePhase):
     def _all_lanes(self, stage: Stage, axis: Axis) -> Trees:
         before: Trees = []
         if not self.vector:
-            read, _ = self._halves(stage, axis)
+            read, _ = halves_of(stage, axis, self.e.buffers)
             start = variable(Axis("k", axis.extent))
             before = self._floats(read, [], axis, start, ct.integer(LANES), LANES, "l")[0]
         loop = super()._all_lanes(stage, axis)
@@ -426,7 +419,7 @@ class HalfFloatPhase(TransposePhase):
         if self.vector:
             self._prepare(stage)
         elif not stage.sequential and axis.extent <= LONGEST_ROW:
-            read, written = self._halves(stage, axis)
+            read, written = halves_of(stage, axis, self.e.buffers)
             limit, first = self.e.limit(stage, axis), Linear((), 0)
             if len(read + written) * axis.extent <= 2 * ROOM:
                 row = (limit, axis.extent, axis.name)
@@ -467,57 +460,8 @@ class HalfFloatPhase(TransposePhase):
         return ct.binary("+", name, self.e.place(buffer, place))
 
     def _has_halves(self, stage: Stage) -> bool:
-        read, written = self._halves(stage, self.phase.grid[-1])
+        read, written = halves_of(stage, self.phase.grid[-1], self.e.buffers)
         return bool(read or written)
-
-    def _halves(self, stage: Stage, axis: Axis) -> tuple[Places, Places]:
-        """What is read and written of buffers of 16 bits, one behind the other along the axis."""
-        if axis.extent < 2:
-            return [], []
-        own = {s.name for s in stage.body if isinstance(s, Let)}
-        read: dict[tuple[str, Linear], Buffer] = {}
-        written: dict[tuple[str, Linear], Buffer] = {}
-        at_once: set[str] = set()  # what the loop itself reads or writes
-        for statement in stage.body:
-            loads = [e for e in sub_expressions(statement.value) if isinstance(e, Load)]
-            at_once.update(load.buffer for load in loads)
-            if isinstance(statement, Store):
-                if statement.guards or statement.combine:
-                    at_once.add(statement.buffer)
-                    continue
-                self._note(written, statement.buffer, statement.index, axis, own)
-            for load in _always_read(statement.value):
-                self._note(read, load.buffer, load.index, axis, own)
-        if len(read) + len(written) > MOST or at_once & {name for name, _ in written}:
-            return [], []
-        return [(b, p) for (_, p), b in read.items()], [(b, p) for (_, p), b in written.items()]
-
-    def _note(
-        self, found: dict[tuple[str, Linear], Buffer], name: str, index: tuple[Linear, ...],
-        axis: Axis, own: set[str],
-    ) -> None:  # fmt: skip
-        buffer = self.e.buffers[name]
-        if not buffer.dtype.is_half:
-            return
-        place = linearize(index, buffer.shape)
-        rest = place - variable(axis)
-        if axis not in axes_of(rest) and not own & data_of(rest):
-            found[name, place] = buffer
-
-
-def _always_read(value: Expr) -> Iterator[Load]:
-    """Loads of an expression that are done whatever guards say."""
-    seen: set[int] = set()
-    work = [value]
-    while work:
-        item = work.pop()
-        if id(item) in seen:
-            continue
-        seen.add(id(item))
-        if isinstance(item, Load):
-            yield item
-        if not isinstance(item, Guarded):
-            work += operands(item)
 
 
 # Folds along columns of short rows that lie one behind the other: lanes and columns are one loop.
@@ -528,10 +472,6 @@ def _always_read(value: Expr) -> Iterator[Load]:
 
 #: Columns up to which what is left of a row beside whole vectors counts.
 MOST_COLUMNS = 128
-#: Columns that no vector leaves anything of.
-EVEN = 16
-#: Rows that are taken at once where columns are few.
-LEAST_DENSE_ROWS = 4 * LANES
 
 
 class DensePhase(HalfFloatPhase):
@@ -613,53 +553,6 @@ class DensePhase(HalfFloatPhase):
         if self.tile != columns or columns > MOST_COLUMNS or columns % EVEN == 0:
             return False
         return rows_follow(self.phase, stage, axis, self.e)
-
-
-def best_lanes(phase: Phase, e: Expressions) -> str:
-    """Which axis of a phase is vectorised: also a few columns, if lanes of sums lie beside them."""
-    columns = phase.grid[-1].extent if phase.grid else 1
-    if phase.lanes == "grid" or not 1 < columns < EVEN or not may_turn(phase):
-        return phase.lanes
-    looped = [(s, s.axis) for s in phase.stages if s.axis is not None]
-    long = all(axis.extent >= LEAST_DENSE_ROWS for _, axis in looped)
-    return "grid" if long and all(rows_follow(phase, *at, e) for at in looped) else phase.lanes
-
-
-def rows_follow(phase: Phase, stage: Stage, axis: Axis, e: Expressions) -> bool:
-    """Whether a stage folds nothing but rows that lie one behind the other along its axis."""
-    reads = folded_reads(stage)
-    return reads is not None and all(_reads_rows(x, phase.grid[-1], axis, e) for x in reads)
-
-
-def folded_reads(stage: Stage) -> list[Load] | None:
-    """The elements of memory of which a stage computes what it folds; None where it does anything
-    else, or needs anything beside."""
-    own = {s.name for s in stage.body if isinstance(s, Let)}
-    reads: list[Load] = []
-    for statement in stage.body:
-        if not isinstance(statement, Let | Reduce):
-            return None
-        if isinstance(statement, Reduce) and is_positional(statement):
-            return None
-        for item in sub_expressions(statement.value):
-            if isinstance(item, Load):
-                reads.append(item)
-            elif not isinstance(item, Const | Call | Var) or (
-                isinstance(item, Var) and item.name not in own
-            ):
-                return None
-    return reads
-
-
-def _reads_rows(item: Load, last: Axis, axis: Axis, e: Expressions) -> bool:
-    """Whether it is an element of a row, and the next one is behind it, also across rows."""
-    if item.buffer in e.bands:
-        return False
-    place = linearize(item.index, e.buffers[item.buffer].shape)
-    if place.coefficient(axis) != last.extent or place.coefficient(last) != 1:
-        return False
-    inside = [atom for atom, _ in place.terms if atom not in (axis, last)]
-    return not data_of(place) and not any({axis, last} & axes_of(atom) for atom in inside)
 
 
 # Folds along columns of few rows, part by part.
@@ -785,10 +678,8 @@ def _sum(terms: Sequence[ct.Node]) -> ct.Node:
 # two (rows of 4 KiB, 64 MB; two streams 0.85, eight 0.81, four neighbours 0.97).
 
 
-#: Rows side by side, and how many there are at least, so that threads have something to share.
-JAMMED_ROWS, LEAST_ROWS = 8, 64
-#: Bytes of a row from which it pays.
-LONG_ROW = 16384
+#: Rows side by side.
+JAMMED_ROWS = 8
 #: Rows far apart that are folded at once.
 STREAMS = 4
 
@@ -875,42 +766,222 @@ class JamPhase(ColumnsPhase):
         return loop
 
 
-def is_jammed(phase: Phase, e: Expressions) -> bool:
-    """Whether the phase does nothing but fold long rows of memory with vectors as long as they."""
-    rows = [row for _, row in folded_rows(phase, e)]
-    return 0 in rows and max(rows) >= LONG_ROW
+# Loops that prefetch memory, and that store past the caches.
 
 
-def folded_rows(phase: Phase, e: Expressions) -> list[tuple[Stage, int]]:
-    """What a phase reads that does nothing but fold rows of memory, many of them: its stage and the
-    bytes of a row, 0 where each point of the grid reads the same. Empty for other phases."""
-    looped = [(stage, stage.axis) for stage in phase.stages if stage.axis is not None]
-    if (
-        phase.lanes != "inner"
-        or len(looped) != 1
-        or not phase.grid
-        or phase.grid[-1].extent < LEAST_ROWS
-        or e.bands
-    ):
-        return []
-    ((stage, axis),) = looped
-    if stage.guard or axis in e.ends:
-        return []
-    rows = [_row_bytes(item, phase.grid[-1], axis, e) for item in folded_reads(stage) or []]
-    return [] if None in rows else [(stage, row) for row in rows if row is not None]
+#: Elements that are stored at once; shorter and longer runs were slower by a few percent. Where
+#: instructions are ordered early (``LZ_ORDERED``), two vectors: of more, gcc has no overview.
+RUN, ORDERED_RUN = 64, 32
+#: Bytes of a line of the cache, and how many of them a loop prefetches at a time: a processor
+#: fetches a dozen at once, and to prefetch 16 of each array lost half of what was gained.
+LINE, GROUP = 64, 4
 
 
-def _row_bytes(item: Load, last: Axis, axis: Axis, e: Expressions) -> int | None:
-    """Bytes of a row that is read along a loop; 0 if each point of the grid reads the same, None
-    for anything else."""
-    buffer = e.buffers[item.buffer]
-    place = linearize(item.index, buffer.shape)
-    inside = [atom for atom, _ in place.terms if atom not in (axis, last)]
-    if buffer.dtype.is_half or data_of(place) or place.coefficient(axis) != 1:
-        return None
-    if any({axis, last} & axes_of(atom) for atom in inside):
-        return None
-    pitch = place.coefficient(last) or 0
-    if pitch == 0:
-        return 0
-    return axis.extent * buffer.dtype.itemsize if pitch >= axis.extent else None
+class PrefetchPhase(JamPhase):
+    """A phase whose loops may prefetch.
+
+    Attributes:
+        prefetches: what a stage prefetches, by the stage.
+    """
+
+    def __init__(
+        self, phase: Phase, expressions: Expressions, number: int, any_size: bool = False
+    ) -> None:
+        super().__init__(phase, expressions, number, any_size)
+        self.prefetches: dict[int, list[Prefetch]] = {}
+        self._prefetching: tuple[Stage, Axis] | None = None
+
+    def _straight(self, stage: Stage) -> Trees:
+        self._prefetching = (stage, self.phase.grid[-1]) if self.vector else None
+        out = super()._straight(stage)
+        self._prefetching = None
+        return out
+
+    def _plain(self, stage: Stage, axis: Axis) -> Trees:
+        self._prefetching = None if self.vector else (stage, axis)
+        out = super()._plain(stage, axis)
+        self._prefetching = None
+        return out
+
+    def _points(self, name: str, count: ct.Node, body: Trees, simd: bool) -> Trees:
+        """Points by groups, which prefetch some lines each."""
+        wanted = (
+            self.prefetches.get(id(self._prefetching[0]), [])
+            if self._prefetching is not None
+            else []
+        )
+        if not wanted or not simd:
+            return super()._points(name, count, body, simd)
+        assert self._prefetching is not None
+        most = max(self.e.buffers[item.buffer].dtype.itemsize for item in wanted)
+        size, whole, rest = GROUP * LINE // most, count, Trees()
+        group, known = ct.name("g"), ct.fixed(count)
+        points: ct.Node = ct.integer(size)
+        if self.any_size:
+            points = ct.minimum(ct.binary("-", count, group), points)
+        elif known is None or known % size:
+            whole = ct.binary("-", count, ct.integer(size - 1))
+            begin = ct.binary("*", ct.binary("/", count, points), points)
+            rest = self._simd(ct.loop(name, begin, count, body, kind=self.integer))
+        here = ct.declare(self.integer, name, ct.binary("+", group, ct.name("v")), const=True)
+        steps = self._simd(ct.loop("v", ct.integer(0), points, [here, *body]))
+        fetched = self._prefetch_all(*self._prefetching, "g", size)
+        return [ct.loop("g", ct.integer(0), whole, [*fetched, *steps], step=size), *rest]
+
+    def _all_lanes(self, stage: Stage, axis: Axis) -> Trees:
+        return [*self._prefetch_all(stage, axis, "k", LANES), *super()._all_lanes(stage, axis)]
+
+    def _prefetch_all(self, stage: Stage, axis: Axis, step: str, count: int) -> Trees:
+        """Prefetches the lines of ``count`` elements of all that a stage prefetches."""
+        out: Trees = []
+        light = cost_of(stage) < LEAST_COST and any(isinstance(s, Store) for s in stage.body)
+        by_rows = not self.vector and "streams" in self.e.traits.fetches
+        function = "lz_ahead_second" if by_rows and light else "lz_ahead"
+        begin = variable(Axis(step, axis.extent))
+        if self.vector and self.first is not None:
+            begin = begin + variable(Axis("low", axis.extent))
+        for item in self.prefetches.get(id(stage), ()):
+            buffer = self.e.buffers[item.buffer]
+            for offset in range(0, count, max(LINE // buffer.dtype.itemsize, 1)):
+                place = replace_axes(item.place, {axis: begin + constant(offset)})
+                at = ct.binary("+", ct.name(item.buffer), self.e.place(buffer, place))
+                out.append(self.e.prelude(function, at))
+        return out
+
+
+class StreamPhase(PrefetchPhase):
+    """A phase whose loops may store past the caches.
+
+    Attributes:
+        streams: whether one does, so that a thread has to wait for its stores.
+    """
+
+    streams = False
+
+    def _parallel(self, variable: str, count: int, body: Trees, work: float) -> Trees:
+        if not self.streams:
+            return super()._parallel(variable, count, body, work)
+        wait = self.e.prelude("lz_stream_end")
+        clause, turn = self._turns_of_threads(count, work)
+        if count == 1 or not clause:
+            return [*super()._parallel(variable, count, body, work), wait]
+        if turn > 1:
+            step, last = ct.name(variable), ct.integer(turn - 1)
+            ends = ct.binary("==", ct.binary("%", step, ct.integer(turn)), last)
+            ends = ct.binary("||", ends, ct.binary("==", step, ct.integer(count - 1)))
+            wait = ct.branch(ends, [wait])
+        return super()._parallel(variable, count, [*body, wait], work)
+
+    def _straight(self, stage: Stage) -> Trees:
+        shared = any(isinstance(s, Let) and s.name in self.shared for s in stage.body)
+        if not self.vector or shared or not self._streamed(stage, self.phase.grid[-1]):
+            return super()._straight(stage)
+        return self._runs_of_points(stage)
+
+    def _points_of_step(self, stage: Stage, axis: Axis) -> Trees:
+        plain = all(isinstance(s, Let | Store) for s in stage.body)
+        if not plain or stage.guard or not self._streamed(stage, self.phase.grid[-1]):
+            return super()._points_of_step(stage, axis)
+        return self._runs_of_points(stage)
+
+    def _runs_of_points(self, stage: Stage) -> Trees:
+        """The stage for the points of a tile, which are along the grid's last axis."""
+        axis = self.phase.grid[-1]
+
+        def at(place: ct.Node) -> Trees:
+            here = place if self.first is None else ct.binary("+", self.first, place)
+            return [ct.declare("lz_i64", axis.name, here, const=True)] if axis.extent > 1 else []
+
+        return self._in_runs(stage, axis, "u", self.run, at)
+
+    def _plain(self, stage: Stage, axis: Axis) -> Trees:
+        plain = all(isinstance(s, Let | Store) for s in stage.body)
+        whole = not (self.vector or stage.sequential or stage.guard or axis in self.e.ends)
+        if not (plain and whole and self._streamed(stage, axis)):
+            return super()._plain(stage, axis)
+        count = ct.integer(axis.extent)
+        return self._in_runs(stage, axis, axis.name, count, lambda place: [])
+
+    def _streamed(self, stage: Stage, axis: Axis) -> Mapping[str, str]:
+        """The arrays that buffer the results that a stage stores one after the other."""
+        found: dict[str, str] = {}
+        for statement in stage.body:
+            if not isinstance(statement, Store) or statement.buffer not in self.e.streamed:
+                continue
+            place = linearize(statement.index, self.e.buffers[statement.buffer].shape)
+            plain = not statement.guards and statement.combine is None and not data_of(place)
+            if plain and place.coefficient(axis) == 1:
+                found[statement.buffer] = f"out{len(found)}"
+        return found
+
+    def _in_runs(
+        self, stage: Stage, axis: Axis, name: str, count: ct.Node, at: Callable[[ct.Node], Trees]
+    ) -> Trees:
+        """The stage for ``count`` points ``name``, some of them at a time; ``at`` declares what
+        depends on the point."""
+        self.streams = True
+        buffered = self._streamed(stage, axis)
+        least = min(self.e.buffers[name].dtype.itemsize for name in buffered)
+        run = ORDERED_RUN if self.e.ordered and least >= 4 else RUN  # whole lines
+        begin, lead = ct.integer(0), Trees()
+        unaligned = self._to_whole_line(stage, axis, LINE // least)
+        if unaligned is not None:
+            run, begin = LINE // least, ct.name("lead")
+            lead.append(ct.declare("lz_i64", "lead", ct.minimum(unaligned, count), const=True))
+        group, lane = ct.name("g"), ct.name("v")
+        here = [ct.declare(self.integer, name, ct.binary("+", group, lane), const=True)]
+        body: Trees = []
+        before: Trees = []
+        after: Trees = []
+        for statement in stage.body:
+            array = buffered.get(statement.buffer) if isinstance(statement, Store) else None
+            if array is None:
+                body += self._simple(statement)
+                continue
+            assert isinstance(statement, Store)
+            buffer = self.e.buffers[statement.buffer]
+            (stored,) = self.e.store(statement)
+            body.append(ct.assign(ct.element(array, lane), stored.rvalue))
+            before.append(self.array(c_type(buffer.dtype), array, (run,)))
+            place = self.e.place(buffer, linearize(statement.index, buffer.shape))
+            to = ct.binary("+", ct.name(buffer.name), place)
+            function = f"lz_stream_{buffer.dtype.suffix}"
+            given = self.e.prelude(function, ct.integer(run), ct.name(array), to)
+            first = ct.declare(self.integer, name, group, const=True)
+            after.append(ct.block([first, *at(ct.name(name)), given]))
+        steps = ct.loop("v", ct.integer(0), ct.integer(run), [*here, *at(ct.name(name)), *body])
+        whole = ct.binary("-", count, ct.integer(run - 1))
+        fetched = self._prefetch_all(stage, axis, "g", run)
+        turn = [*fetched, *before, *self._simd(steps), *after]
+        out: Trees = [ct.loop("g", begin, whole, turn, step=run)]
+        known = ct.fixed(count)
+        if not lead and known is not None and known % run == 0:
+            return out
+        plain = [*at(ct.name(name)), *(t for s in stage.body for t in self._simple(s))]
+        if not lead:
+            begin = ct.binary("*", ct.binary("/", count, ct.integer(run)), ct.integer(run))
+            return [*out, *self._simd(ct.loop(name, begin, count, plain))]
+        lead += self._simd(ct.loop(name, ct.integer(0), begin, plain))
+        left = ct.binary("-", count, begin)
+        runs = ct.binary("*", ct.binary("/", left, ct.integer(run)), ct.integer(run))
+        rest = self._simd(ct.loop(name, ct.binary("+", begin, runs), count, plain))
+        return [ct.block([*lead, *out, *rest])]
+
+    def _to_whole_line(self, stage: Stage, axis: Axis, line: int) -> ct.Node | None:
+        """How many elements along an axis are before the first whole line of ``line`` of them; None
+        where that is none, or where results are not aligned alike."""
+        places = set()
+        for statement in stage.body:
+            if isinstance(statement, Store) and statement.buffer in self._streamed(stage, axis):
+                place = linearize(statement.index, self.e.buffers[statement.buffer].shape)
+                places.add(place - variable(axis))
+        place = places.pop()
+        strip = self.vector and self.first is not None
+        if strip and self.tile % line:
+            place = place + variable(Axis("low", axis.extent))
+        aligned = all(factor % line == 0 for factor in (place.const, *(f for _, f in place.terms)))
+        if places or aligned:
+            return None
+        past = ct.binary("%", self.e.index(place), ct.integer(line))
+        whole = ct.integer(line)
+        return ct.binary("%", ct.binary("-", whole, past), whole)

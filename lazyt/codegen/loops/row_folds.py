@@ -1,13 +1,15 @@
-"""Folds of what lies in short rows of memory: functions of the prelude, which turn no tile."""
+"""Folds of rows of memory: short ones are functions of the prelude, which turn no tile; what else
+phases fold of rows."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from lazyt.codegen.c.family import Expressions, is_positional
-from lazyt.ir.index import Axis, Linear, Load, Var, data_of, linearize
-from lazyt.ir.kernel import Let, Phase, Reduce, Stage
-from lazyt.ir.scalar import Call, Expr
+from lazyt.codegen.loops.forms import may_turn
+from lazyt.ir.index import Axis, Linear, Load, Var, axes_of, data_of, linearize, sub_expressions
+from lazyt.ir.kernel import LANES, Let, Phase, Reduce, Stage
+from lazyt.ir.scalar import Call, Const, Expr
 
 #: The longest rows, as the functions want them.
 MOST_STEPS = 64
@@ -88,3 +90,102 @@ def _factors(reduce: Reduce, named: dict[str, Expr]) -> tuple[Expr, ...]:
     if reduce.kind == "sum" and isinstance(value, Call) and value.fn.name == "mul":
         return value.args
     return (value,)
+
+
+# What phases fold of whole rows, which decides how wide their tiles are and how they are read.
+
+#: Columns that no vector leaves anything of.
+EVEN = 16
+#: Rows that are taken at once where columns are few.
+LEAST_DENSE_ROWS = 4 * LANES
+#: Rows there are at least for some to be folded side by side, so that threads have something to
+#: share, and the bytes of a row from which it pays.
+LEAST_ROWS, LONG_ROW = 64, 16384
+
+
+def best_lanes(phase: Phase, e: Expressions) -> str:
+    """Which axis of a phase is vectorised: also a few columns, if lanes of sums lie beside them."""
+    columns = phase.grid[-1].extent if phase.grid else 1
+    if phase.lanes == "grid" or not 1 < columns < EVEN or not may_turn(phase):
+        return phase.lanes
+    looped = [(s, s.axis) for s in phase.stages if s.axis is not None]
+    long = all(axis.extent >= LEAST_DENSE_ROWS for _, axis in looped)
+    return "grid" if long and all(rows_follow(phase, *at, e) for at in looped) else phase.lanes
+
+
+def rows_follow(phase: Phase, stage: Stage, axis: Axis, e: Expressions) -> bool:
+    """Whether a stage folds nothing but rows that lie one behind the other along its axis."""
+    reads = folded_reads(stage)
+    return reads is not None and all(_reads_rows(x, phase.grid[-1], axis, e) for x in reads)
+
+
+def folded_reads(stage: Stage) -> list[Load] | None:
+    """The elements of memory of which a stage computes what it folds; None where it does anything
+    else, or needs anything beside."""
+    own = {s.name for s in stage.body if isinstance(s, Let)}
+    reads: list[Load] = []
+    for statement in stage.body:
+        if not isinstance(statement, Let | Reduce):
+            return None
+        if isinstance(statement, Reduce) and is_positional(statement):
+            return None
+        for item in sub_expressions(statement.value):
+            if isinstance(item, Load):
+                reads.append(item)
+            elif not isinstance(item, Const | Call | Var) or (
+                isinstance(item, Var) and item.name not in own
+            ):
+                return None
+    return reads
+
+
+def _reads_rows(item: Load, last: Axis, axis: Axis, e: Expressions) -> bool:
+    """Whether it is an element of a row, and the next one is behind it, also across rows."""
+    if item.buffer in e.bands:
+        return False
+    place = linearize(item.index, e.buffers[item.buffer].shape)
+    if place.coefficient(axis) != last.extent or place.coefficient(last) != 1:
+        return False
+    inside = [atom for atom, _ in place.terms if atom not in (axis, last)]
+    return not data_of(place) and not any({axis, last} & axes_of(atom) for atom in inside)
+
+
+def is_jammed(phase: Phase, e: Expressions) -> bool:
+    """Whether the phase does nothing but fold long rows of memory with vectors as long as they."""
+    rows = [row for _, row in folded_rows(phase, e)]
+    return 0 in rows and max(rows) >= LONG_ROW
+
+
+def folded_rows(phase: Phase, e: Expressions) -> list[tuple[Stage, int]]:
+    """What a phase reads that does nothing but fold rows of memory, many of them: its stage and the
+    bytes of a row, 0 where each point of the grid reads the same. Empty for other phases."""
+    looped = [(stage, stage.axis) for stage in phase.stages if stage.axis is not None]
+    if (
+        phase.lanes != "inner"
+        or len(looped) != 1
+        or not phase.grid
+        or phase.grid[-1].extent < LEAST_ROWS
+        or e.bands
+    ):
+        return []
+    ((stage, axis),) = looped
+    if stage.guard or axis in e.ends:
+        return []
+    rows = [_row_bytes(item, phase.grid[-1], axis, e) for item in folded_reads(stage) or []]
+    return [] if None in rows else [(stage, row) for row in rows if row is not None]
+
+
+def _row_bytes(item: Load, last: Axis, axis: Axis, e: Expressions) -> int | None:
+    """Bytes of a row that is read along a loop; 0 if each point of the grid reads the same, None
+    for anything else."""
+    buffer = e.buffers[item.buffer]
+    place = linearize(item.index, buffer.shape)
+    inside = [atom for atom, _ in place.terms if atom not in (axis, last)]
+    if buffer.dtype.is_half or data_of(place) or place.coefficient(axis) != 1:
+        return None
+    if any({axis, last} & axes_of(atom) for atom in inside):
+        return None
+    pitch = place.coefficient(last) or 0
+    if pitch == 0:
+        return 0
+    return axis.extent * buffer.dtype.itemsize if pitch >= axis.extent else None

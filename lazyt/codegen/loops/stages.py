@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from lazyt.codegen.c import tree as ct
 from lazyt.codegen.prelude import has_paths
-from lazyt.ir.index import Axis, Load, Var, data_of, sub_expressions
-from lazyt.ir.kernel import Let, Phase
+from lazyt.ir.index import (
+    Axis,
+    Guarded,
+    Linear,
+    Load,
+    Var,
+    axes_of,
+    data_of,
+    linearize,
+    operands,
+    sub_expressions,
+    variable,
+)
+from lazyt.ir.kernel import Buffer, Let, Phase, Stage, Store
 from lazyt.ir.scalar import Call, Expr, post_order
 
 
@@ -63,3 +75,59 @@ def coordinates(flat: ct.Node, axes: Sequence[Axis], kind: str) -> list[ct.Node]
 def reads(*values: Expr) -> bool:
     """Whether one of them reads memory without a guard."""
     return any(isinstance(e, Load) for value in values for e in post_order(value))
+
+
+# Numbers of 16 bits that a loop reads and writes one behind the other.
+
+#: What a stage converts at most.
+MOST_HALVES = 6
+
+Places = list[tuple[Buffer, Linear]]
+
+
+def halves_of(stage: Stage, axis: Axis, buffers: Mapping[str, Buffer]) -> tuple[Places, Places]:
+    """What is read and written of buffers of 16 bits, one behind the other along the axis."""
+    if axis.extent < 2:
+        return [], []
+    own = {s.name for s in stage.body if isinstance(s, Let)}
+    read: dict[tuple[str, Linear], Buffer] = {}
+    written: dict[tuple[str, Linear], Buffer] = {}
+    at_once: set[str] = set()  # what the loop itself reads or writes
+
+    def note(found: dict[tuple[str, Linear], Buffer], name: str, index: tuple[Linear, ...]) -> None:
+        buffer = buffers[name]
+        if not buffer.dtype.is_half:
+            return
+        place = linearize(index, buffer.shape)
+        rest = place - variable(axis)
+        if axis not in axes_of(rest) and not own & data_of(rest):
+            found[name, place] = buffer
+
+    for statement in stage.body:
+        loads = [e for e in sub_expressions(statement.value) if isinstance(e, Load)]
+        at_once.update(load.buffer for load in loads)
+        if isinstance(statement, Store):
+            if statement.guards or statement.combine:
+                at_once.add(statement.buffer)
+                continue
+            note(written, statement.buffer, statement.index)
+        for load in _always_read(statement.value):
+            note(read, load.buffer, load.index)
+    if len(read) + len(written) > MOST_HALVES or at_once & {name for name, _ in written}:
+        return [], []
+    return [(b, p) for (_, p), b in read.items()], [(b, p) for (_, p), b in written.items()]
+
+
+def _always_read(value: Expr) -> Iterator[Load]:
+    """Loads of an expression that are done whatever guards say."""
+    seen: set[int] = set()
+    work = [value]
+    while work:
+        item = work.pop()
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        if isinstance(item, Load):
+            yield item
+        if not isinstance(item, Guarded):
+            work += operands(item)

@@ -192,7 +192,7 @@ class Field:
         """A phase's form in full."""
         if not isinstance(phase, Phase):
             return LoopForm()
-        made = CpuPhase(phase, self.expressions, number, False, self.second, form, self.threads)
+        made = CpuPhase(phase, self.expressions, number, self.second, form, self.threads)
         return made.form()
 
     def _other_loops(self, tuned: Tuned) -> list[Tuned]:
