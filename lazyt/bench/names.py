@@ -231,7 +231,31 @@ class _Arrays:
         return table[labels]
 
 
-class _Reference(_Arrays):
+class _Convolving(_Arrays):
+    """With convolutions, which a framework has as one function."""
+
+    def conv(
+        self, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
+    ) -> Any:
+        """A convolution over as many axes as there are behind the channels."""
+        raise NotImplementedError
+
+    def _conv(
+        self,
+        x: Any,
+        weight: Any,
+        bias: Any = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+    ) -> Any:
+        return self.conv(x, weight, bias, stride, padding, dilation, groups)
+
+    conv1d = conv2d = conv3d = _conv
+
+
+class _Reference(_Convolving):
     """NumPy with what NumPy lacks, written for exactness alone."""
 
     def __init__(self) -> None:
@@ -272,20 +296,6 @@ class _Reference(_Arrays):
         found = np.concatenate(outs, 1)
         self.flops += 2.0 * found.size * math.prod(weight.shape[1:])
         return found if bias is None else found + self._along_channels(x, bias)
-
-    def _conv(
-        self,
-        x: Any,
-        weight: Any,
-        bias: Any = None,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
-    ) -> Any:
-        return self.conv(x, weight, bias, stride, padding, dilation, groups)
-
-    conv1d = conv2d = conv3d = _conv
 
     def conv_transpose2d(self, x: Any, weight: Any, bias: Any = None, stride: int = 1) -> Any:
         batch, channels, height, width = x.shape
@@ -372,7 +382,7 @@ def torch_names(torch: Any) -> Any:
 # PyTorch's functions over JAX arrays, each by what JAX itself offers for it.
 
 
-class _Jax(_Arrays):
+class _Jax(_Convolving):
     """JAX's own functions where it has them."""
 
     def __init__(self, jax: Any) -> None:
@@ -394,15 +404,8 @@ class _Jax(_Arrays):
     def int_matmul(self, a: Any, b: Any) -> Any:
         return self.lax.dot(a, b, preferred_element_type=self.xp.int32)
 
-    def _conv(
-        self,
-        x: Any,
-        weight: Any,
-        bias: Any = None,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
+    def conv(
+        self, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
     ) -> Any:
         count = x.ndim - 2
         found = self.lax.conv_general_dilated(
@@ -414,8 +417,6 @@ class _Jax(_Arrays):
             feature_group_count=groups,
         )
         return found if bias is None else found + self._along_channels(x, bias)
-
-    conv1d = conv2d = conv3d = _conv
 
     def conv_transpose2d(self, x: Any, weight: Any, bias: Any = None, stride: int = 1) -> Any:
         size = weight.shape[-1] - 1

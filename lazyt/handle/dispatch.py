@@ -224,21 +224,6 @@ def unwrap(value: Tensor) -> Node:
     return value.node
 
 
-def as_node(value: Any, like: Tensor | Node) -> Node:
-    """A number, array or tensor as a node of ``like``'s dtype.
-
-    Raises DTypeError for other values.
-    """
-    dtype = like.dtype
-    if isinstance(value, Tensor):
-        return ops.cast(value.node, dtype)
-    if isinstance(value, (bool, int, float)):
-        return ops.constant(value, dtype)
-    if isinstance(value, (np.ndarray, np.generic)):
-        return ops.cast(array_node(np.asarray(value)), dtype)
-    raise DTypeError(f"expected a tensor, a number or an array, not {type(value).__name__}")
-
-
 def array_node(array: np.ndarray[Any, Any]) -> Node:
     """A leaf with a copy of ``array``; raises DTypeError for types that tensors do not have."""
     dtype = dtype_by_numpy(array.dtype)

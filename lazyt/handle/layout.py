@@ -23,11 +23,11 @@ __all__ = [
 # Memory layouts as users name them: ``lazyt.strided`` is the only one that tensors have.
 
 
-class layout:
-    """How a tensor's elements lie in memory. Instances are unique, so ``is`` compares them."""
+class _Named:
+    """A value that the package has under its own name. Instances are unique, so ``is`` compares
+    them."""
 
     __slots__ = ("_name",)
-    __module__ = "lazyt"
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -37,27 +37,23 @@ class layout:
 
     def __reduce__(self) -> str:
         return self._name
+
+
+class layout(_Named):
+    """How a tensor's elements lie in memory."""
+
+    __slots__ = ()
+    __module__ = "lazyt"
+
+
+class memory_format(_Named):
+    """An order of elements in memory."""
+
+    __slots__ = ()
+    __module__ = "lazyt"
 
 
 strided = layout("strided")
-
-
-class memory_format:
-    """An order of elements in memory. Instances are unique, so ``is`` compares them."""
-
-    __slots__ = ("_name",)
-    __module__ = "lazyt"
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __repr__(self) -> str:
-        return f"{package_name()}.{self._name}"
-
-    def __reduce__(self) -> str:
-        return self._name
-
-
 contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")

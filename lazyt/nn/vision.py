@@ -1,4 +1,4 @@
-"""Layers that rearrange or resize images: shuffles, columns, interpolation."""
+"""Layers that give images borders, rearrange or resize them: shuffles, columns, interpolation."""
 
 from __future__ import annotations
 
@@ -50,34 +50,28 @@ class _ConstantPadNd(_Pad):
         return f"padding={self.padding}, value={self.value}"
 
 
-class ConstantPad1d(_ConstantPadNd):
+class _SizedConstant(_ConstantPadNd):
+    def __init__(self, padding: Any, value: float) -> None:
+        super().__init__(value)
+        self._set_padding(padding)
+
+
+class ConstantPad1d(_SizedConstant):
     """A border of one value around the last dimension."""
 
     rank = 1
 
-    def __init__(self, padding: Any, value: float) -> None:
-        super().__init__(value)
-        self._set_padding(padding)
 
-
-class ConstantPad2d(_ConstantPadNd):
+class ConstantPad2d(_SizedConstant):
     """A border of one value around the last two dimensions."""
 
     rank = 2
 
-    def __init__(self, padding: Any, value: float) -> None:
-        super().__init__(value)
-        self._set_padding(padding)
 
-
-class ConstantPad3d(_ConstantPadNd):
+class ConstantPad3d(_SizedConstant):
     """A border of one value around the last three dimensions."""
 
     rank = 3
-
-    def __init__(self, padding: Any, value: float) -> None:
-        super().__init__(value)
-        self._set_padding(padding)
 
 
 class _ZeroPad(_ConstantPadNd):

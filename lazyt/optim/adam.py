@@ -1,8 +1,9 @@
-"""Optimizers derived from Adam: Adamax, NAdam and RAdam; and SparseAdam, which has no use here."""
+"""Adam and what is derived from it: AdamW, Adamax, NAdam, RAdam; SparseAdam, which has no use."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from lazyt.errors import LazytError
@@ -28,7 +29,21 @@ from lazyt.optim.optimizer import (
     check_setting,
 )
 
-# Adam and AdamW.
+
+def _unbiased(group: Group, state: dict[str, Any]) -> Callable[[], float]:
+    """What gives the factor of a mean that began as 0: most of its weight is on zeros at first."""
+    return lambda: 1 / float(1 - group["betas"][0] ** count_of(state["step"]))
+
+
+def _moments(
+    optimizer: Optimizer, group: Group, parameter: Tensor, grad: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The running means of the gradient and of its square, with this step's gradient."""
+    keep_mean, keep_square = group["betas"]
+    mean, square = (optimizer.slot(parameter, name) for name in ("exp_avg", "exp_avg_sq"))
+    mean.lerp_(grad, 1 - keep_mean)
+    accumulate_square_(square, grad, keep_square, 1 - keep_square)
+    return mean, square
 
 
 class Adam(Optimizer):
@@ -97,10 +112,7 @@ class Adam(Optimizer):
         def root() -> float:
             return math.sqrt(1 - keep_square ** count_of(state["step"]))
 
-        def share() -> float:
-            return 1 / float(1 - group["betas"][0] ** count_of(state["step"]))
-
-        step = self.rate(group, parameter, share, count)
+        step = self.rate(group, parameter, _unbiased(group, state), count)
         spread = self.number(root, parameter, group, ("root", count))
         adam_(parameter, mean, square, step, spread, group["eps"], keep)
 
@@ -196,11 +208,8 @@ class Adamax(Optimizer):
         mean, greatest = self.slot(parameter, "exp_avg"), self.slot(parameter, "exp_inf")
         mean.lerp_(grad, 1 - keep_mean)
         greatest.copy_((greatest * keep_greatest).maximum(grad.abs() + group["eps"]))
-
-        def share() -> float:
-            return 1 / float(1 - keep_mean ** count_of(state["step"]))
-
-        descend_(parameter, mean / greatest, self.rate(group, parameter, share, count))
+        rate = self.rate(group, parameter, _unbiased(group, state), count)
+        descend_(parameter, mean / greatest, rate)
 
 
 class NAdam(Optimizer):
@@ -274,9 +283,7 @@ class NAdam(Optimizer):
         grad = self.gradient(group, parameter, decayed=not decoupled)
         if decay and decoupled:
             parameter.mul_(self.decay_factor(group, parameter, decay))
-        mean, square = self.slot(parameter, "exp_avg"), self.slot(parameter, "exp_avg_sq")
-        mean.lerp_(grad, 1 - keep_mean)
-        accumulate_square_(square, grad, keep_square, 1 - keep_square)
+        mean, square = _moments(self, group, parameter, grad)
         correction = self.number(
             lambda: float(1 - keep_square ** count_of(state["step"])),
             parameter,
@@ -331,28 +338,21 @@ class RAdam(Optimizer):
 
     def _update_one(self, group: Group, parameter: Tensor) -> None:
         decay, decoupled = group["weight_decay"], group["decoupled_weight_decay"]
-        keep_mean, keep_square = group["betas"]
         count, state = self.count_key(parameter), self.state[parameter]
         grad = self.gradient(group, parameter, decayed=not decoupled)
         if decay and decoupled:
             parameter.mul_(self.decay_factor(group, parameter, decay))
-        mean, square = self.slot(parameter, "exp_avg"), self.slot(parameter, "exp_avg_sq")
-        mean.lerp_(grad, 1 - keep_mean)
-        accumulate_square_(square, grad, keep_square, 1 - keep_square)
-
-        def share() -> float:
-            return 1 / float(1 - keep_mean ** count_of(state["step"]))
-
+        mean, square = _moments(self, group, parameter, grad)
         # 0 says "do not divide" in place of Python's branch, so that all steps are one graph.
         certainty = self.number(
-            lambda: _rectification(keep_square, count_of(state["step"])),
+            lambda: _rectification(group["betas"][1], count_of(state["step"])),
             parameter,
             group,
             ("r", count),
         )
         scale = lazyt.where(certainty > 0, certainty / (square.sqrt() + group["eps"]), 1.0)
         step = mean * scale.to(mean.dtype)
-        descend_(parameter, step, self.rate(group, parameter, share, count))
+        descend_(parameter, step, self.rate(group, parameter, _unbiased(group, state), count))
 
 
 def _rectification(keep: float, step: float) -> float:

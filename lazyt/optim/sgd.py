@@ -1,4 +1,5 @@
-"""Optimizers that look at the gradient's sign alone: Rprop and Lion."""
+"""Gradient descent: SGD and ASGD; steps by the gradient's sign alone: Rprop and Lion; steps divided
+by running or total squares: RMSprop, Adagrad and Adadelta."""
 
 from __future__ import annotations
 
