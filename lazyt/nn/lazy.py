@@ -111,6 +111,7 @@ class _LazyConvXdMixin(LazyModuleMixin):
     groups: int
     transposed: bool
     kernel_size: tuple[int, ...]
+    rank: ClassVar[int]
 
     def _wait(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
         """Parameters without sizes instead of those for no channels."""
@@ -151,7 +152,7 @@ class _LazyConvXdMixin(LazyModuleMixin):
         return int(input.shape[-rank - 1])
 
     def _get_num_spatial_dims(self) -> int:
-        raise NotImplementedError
+        return self.rank
 
 
 class _LazyForward(_LazyConvXdMixin):
@@ -179,26 +180,17 @@ class LazyConv1d(_LazyForward, convolution.Conv1d):
 
     cls_to_become = convolution.Conv1d
 
-    def _get_num_spatial_dims(self) -> int:
-        return 1
-
 
 class LazyConv2d(_LazyForward, convolution.Conv2d):
     """``Conv2d`` for as many channels as the first input has."""
 
     cls_to_become = convolution.Conv2d
 
-    def _get_num_spatial_dims(self) -> int:
-        return 2
-
 
 class LazyConv3d(_LazyForward, convolution.Conv3d):
     """``Conv3d`` for as many channels as the first input has."""
 
     cls_to_become = convolution.Conv3d
-
-    def _get_num_spatial_dims(self) -> int:
-        return 3
 
 
 class _LazyTransposed(_LazyConvXdMixin):
@@ -228,26 +220,17 @@ class LazyConvTranspose1d(_LazyTransposed, convolution.ConvTranspose1d):
 
     cls_to_become = convolution.ConvTranspose1d
 
-    def _get_num_spatial_dims(self) -> int:
-        return 1
-
 
 class LazyConvTranspose2d(_LazyTransposed, convolution.ConvTranspose2d):
     """``ConvTranspose2d`` for as many channels as the first input has."""
 
     cls_to_become = convolution.ConvTranspose2d
 
-    def _get_num_spatial_dims(self) -> int:
-        return 2
-
 
 class LazyConvTranspose3d(_LazyTransposed, convolution.ConvTranspose3d):
     """``ConvTranspose3d`` for as many channels as the first input has."""
 
     cls_to_become = convolution.ConvTranspose3d
-
-    def _get_num_spatial_dims(self) -> int:
-        return 3
 
 
 class _LazyNormBase(LazyModuleMixin, normalization._NormBase):
