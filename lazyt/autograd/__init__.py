@@ -8,7 +8,6 @@ from typing import Any
 
 from lazyt import ops
 from lazyt.autograd import handles as handles
-from lazyt.autograd.edges import ends
 from lazyt.autograd.engine import (
     Backward,
     accumulate,
@@ -22,7 +21,7 @@ from lazyt.autograd.engine import (
 )
 from lazyt.autograd.function import Function as Function
 from lazyt.autograd.handles import zero_like
-from lazyt.autograd.node_hooks import call_hooks, gradient_tensor, run_hooks
+from lazyt.autograd.node_hooks import call_hooks, ends, gradient_tensor, run_hooks
 from lazyt.autograd.retracing import Retracing, behind, link
 from lazyt.autograd.traversal import Order, Root, Traversal, plain
 from lazyt.errors import ArgumentError, DTypeError, GradientError, ShapeError

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from lazyt.autograd.edges import GradientEdge as GradientEdge
 from lazyt.autograd.engine import running
+from lazyt.autograd.node_hooks import GradientEdge as GradientEdge
 from lazyt.autograd.saving import disable_saved_tensors_hooks as disable_saved_tensors_hooks
 from lazyt.autograd.saving import save_on_cpu as save_on_cpu
 from lazyt.autograd.saving import saved_tensors_hooks as saved_tensors_hooks

@@ -8,15 +8,16 @@ of its operands; between them lies what it does. Backward calls the hooks where 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lazyt import ops
 from lazyt.errors import GradientError, LazytError
 from lazyt.handle.dispatch import type_title, wrap
 from lazyt.handle.grad_mode import set_grad_enabled
 from lazyt.handle.storage import raw
-from lazyt.handle.tape import GradFn, boundaries, inputs_of, next_uid
+from lazyt.handle.tape import AccumulateGrad, GradFn, boundaries, inputs_of, next_uid
 from lazyt.handle.tensor import Tensor
+from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Node, rebuild, remake
 
 if TYPE_CHECKING:
@@ -174,3 +175,43 @@ def substituted(roots: Sequence[Node], table: Mapping[Node, Node]) -> list[Node]
         return ops.detach(inputs[0]) if node.op is ops.DETACH else remake(node, inputs)
 
     return rebuild(roots, changed, table.__contains__)
+
+
+# Edges of the graph of grad_fns, in place of the tensors that they lead to.
+
+
+class GradientEdge(NamedTuple):
+    """Where a tensor's gradient goes: a grad_fn, and the number of its output."""
+
+    node: GradFn
+    output_nr: int
+
+
+class EdgeEnd:
+    """What an edge leads to, with what ``backward`` and ``grad`` ask tensors for."""
+
+    __slots__ = ("_fn", "index", "node")
+
+    def __init__(self, edge: GradientEdge) -> None:
+        self._fn, self.index = edge.node, edge.output_nr
+        leaf = edge.node.variable if isinstance(edge.node, AccumulateGrad) else None
+        self.node: Node = node_of(edge.node) if leaf is None else leaf.node
+
+    @property
+    def shape(self) -> Any:
+        """The tensor's shape."""
+        return wrap(self.node).shape
+
+    @property
+    def dtype(self) -> DType:
+        """The tensor's dtype."""
+        return self.node.dtype
+
+
+def ends(value: Any) -> tuple[Any, ...]:
+    """Tensors, or what stands for them: one, several or none, edges among them."""
+    if value is None:
+        return ()
+    if isinstance(value, (Tensor, GradientEdge)):
+        value = (value,)
+    return tuple(EdgeEnd(item) if isinstance(item, GradientEdge) else item for item in value)

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from lazyt.codegen.c import tree as ct
 from lazyt.codegen.c.family import Expressions, compute_type, is_positional
+from lazyt.codegen.loops.forms import parallel_clause, steps_in_turn
 from lazyt.codegen.loops.stages import coordinates, shared_names
-from lazyt.codegen.loops.threads import parallel_clause, steps_in_turn
 from lazyt.ir.index import Axis
 from lazyt.ir.kernel import (
     BLOCK,

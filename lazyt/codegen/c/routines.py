@@ -6,7 +6,7 @@ import math
 
 from lazyt.codegen.c import tree as ct
 from lazyt.codegen.c.family import Expressions
-from lazyt.codegen.loops.threads import SERIAL_WORK
+from lazyt.codegen.loops.forms import SERIAL_WORK
 from lazyt.errors import LazytError
 from lazyt.ir.dtypes import DType, order_numbers
 from lazyt.ir.kernel import CallPhase, CustomPhase

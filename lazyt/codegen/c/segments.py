@@ -13,7 +13,7 @@ from collections.abc import Callable, Container, Sequence
 from lazyt.codegen.c import tree as ct
 from lazyt.codegen.c.family import Expressions, c_type, compute_type
 from lazyt.codegen.c.loops import STRIP, Trees
-from lazyt.codegen.loops.threads import SHARES
+from lazyt.codegen.loops.forms import SHARES
 from lazyt.codegen.lower.emitter import indices_of
 from lazyt.codegen.plan.printed import PrintedKernel
 from lazyt.ir.dtypes import bool_
