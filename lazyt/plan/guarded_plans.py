@@ -165,7 +165,7 @@ def note(
     if choice.met < OFTEN or len(order) > MOST_NODES:
         return
     choice.met = 0  # where they cease to hold they are written anew, as seldom
-    if not _may_be_guarded(structure, choice, plan, order):
+    if not _may_be_guarded(structure, plan, order):
         return
     made = _Writer(structure, choice, plan, lifted, order, lock).function()
     if made is None:
@@ -175,9 +175,7 @@ def note(
     _known.setdefault(key, _Alike()).add((made, trail_of(roots[0])))
 
 
-def _may_be_guarded(
-    structure: Structure, choice: Choice, plan: Plan, order: Sequence[Node]
-) -> bool:
+def _may_be_guarded(structure: Structure, plan: Plan, order: Sequence[Node]) -> bool:
     """Whether nothing but what guards compare decides how the graph is computed."""
     if structure.place or config.verify or structure.calls or structure.parameters:
         return False

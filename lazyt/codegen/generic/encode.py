@@ -361,10 +361,10 @@ class Encoder:
                     raise Unsupported(f"there is no kernel for any shape of {name}")
                 values[node] = rule(self, node)
             self._done_with(node.inputs)
-        results = tuple([self._result(number, root) for number, root in enumerate(self._roots)])
+        results = tuple([self._result(root) for root in self._roots])
         return self._finished(results)
 
-    def _result(self, number: int, root: Node) -> int:
+    def _result(self, root: Node) -> int:
         view = self._value(root)
         block = view.block
         whole = not view.offset and not view.moves and block.nbytes == root.nbytes

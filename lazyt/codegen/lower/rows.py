@@ -278,10 +278,10 @@ class _PartLowering:
     def _straight(self, part: Part, steps: int) -> Phase:
         """No loop: nothing reduced, or ``steps`` of a short axis written out."""
         emitter = Emitter(self.buffers, self.level, None, keep=False)
-        for node, level in self.level.items():
+        for node in self.level:
             place = part.place(node.shape, self.group.members[node][1])
             if node.op.name == "reduce":
-                self._unrolled(emitter, part, node, steps, level)
+                self._unrolled(emitter, part, node, steps)
             elif self.group.members[node][1] == "full" and part.inner is not None:
                 axis = part.axes[part.inner]
                 for step in range(steps):
@@ -293,7 +293,7 @@ class _PartLowering:
         grid = part.rows
         return Phase(grid, (Stage(None, tuple(body)),), "grid", float(len(body)))
 
-    def _unrolled(self, emitter: Emitter, part: Part, node: Node, steps: int, level: int) -> None:
+    def _unrolled(self, emitter: Emitter, part: Part, node: Node, steps: int) -> None:
         """A reduction written out in the order of ``reduction_levels``."""
         assert part.inner is not None
         axis, source = part.axes[part.inner], node.inputs[0]
@@ -382,14 +382,14 @@ class _PartLowering:
             if emitter.loops:
                 phases.append(self._phase(emitter, grid, lanes, guard))
             while self.wide and partial and folded.extent > BLOCK:
-                thin, folded, whole, partial = self._thin(part, lanes, folded, whole, partial)
+                thin, folded, whole, partial = self._thin(lanes, folded, whole, partial)
                 phases.append(thin)
             if partial or any(self._row_output(n, stage - 1) for n in self.level):
                 phases += self._combine(part, lanes, folded, whole, partial, stage)
         return phases
 
     def _thin(
-        self, part: Part, lanes: str, blocks: Axis, grid: tuple[Axis, ...],
+        self, lanes: str, blocks: Axis, grid: tuple[Axis, ...],
         partial: Sequence[tuple[Node, str]],
     ) -> tuple[Phase, Axis, tuple[Axis, ...], list[tuple[Node, str]]]:  # fmt: skip
         """Folds blocks of blocks: the phase, and what is left in place of the other arguments."""
