@@ -40,7 +40,7 @@ class Training:
     """What makes a problem a step of training.
 
     Attributes:
-        optimizer: a name of ``optimizers.RULES``.
+        optimizer: a name of ``RULES``.
         data: how many of the arrays are no weights; they come first.
         losses: the float64 losses of the first steps, where they were worked out by hand.
         gradients: whether the data are the weights' gradients, so that the optimizer is all there

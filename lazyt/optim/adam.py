@@ -40,7 +40,7 @@ def _moments(
 ) -> tuple[Tensor, Tensor]:
     """The running means of the gradient and of its square, with this step's gradient."""
     keep_mean, keep_square = group["betas"]
-    mean, square = (optimizer.slot(parameter, name) for name in ("exp_avg", "exp_avg_sq"))
+    mean, square = optimizer.slot(parameter, "exp_avg"), optimizer.slot(parameter, "exp_avg_sq")
     mean.lerp_(grad, 1 - keep_mean)
     accumulate_square_(square, grad, keep_square, 1 - keep_square)
     return mean, square
