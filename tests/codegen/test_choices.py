@@ -14,8 +14,8 @@ from lazyt.codegen.c.target import print_kernel_c
 from lazyt.codegen.conv.blocks import SlideForm
 from lazyt.codegen.loops.forms import LoopForm
 from lazyt.codegen.matmul.contraction import PackedForm, RowForm
+from lazyt.codegen.plan.candidates import Field
 from lazyt.codegen.plan.choices import ChoiceError, Fusing, Tuned, signature
-from lazyt.codegen.plan.trials import Field
 from lazyt.compiler import compile_graph
 from lazyt.handle.dispatch import wrap
 from lazyt.ir.dtypes import float32

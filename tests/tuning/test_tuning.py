@@ -21,8 +21,8 @@ from lazyt.__main__ import main
 from lazyt.codegen.c.target import print_kernel_c
 from lazyt.codegen.loops.forms import LoopForm
 from lazyt.codegen.matmul.contraction import PackedForm
+from lazyt.codegen.plan.candidates import Field
 from lazyt.codegen.plan.choices import Fusing, Tuned, signature
-from lazyt.codegen.plan.trials import Field
 from lazyt.compiler import compile_graph
 from lazyt.config import config, tuned_here
 from lazyt.errors import OutOfMemoryError
