@@ -20,6 +20,7 @@ from lazyt.codegen.c.safe_names import with_safe_names
 from lazyt.codegen.c.segments import segment_starts, segments_text
 from lazyt.codegen.c.steps import AnySizePhase, CpuPhase
 from lazyt.codegen.c.streaming_stores import MUCH, past_caches, stage_on_stack
+from lazyt.codegen.loops.forms import LoopForm
 from lazyt.codegen.loops.peeling import peel
 from lazyt.codegen.loops.weaving import weave
 from lazyt.codegen.matmul.contraction import ContractText
@@ -78,13 +79,8 @@ def print_kernel_c(
             continue
         form = tuned.loops[number] if tuned is not None and number < len(tuned.loops) else None
         pieces = [p for part in weave(phase) for p in peel(part)]
-        printers = (  # one after the other: they share the expressions' names
-            AnySizePhase(piece, expressions, number, caches[1])
-            if any_size
-            else CpuPhase(piece, expressions, number, caches[1], form, threads)
-            for piece in pieces
-        )
-        body += join(printer.statements() for printer in printers)
+        given = expressions, number, any_size, caches[1], form, threads
+        body += join(_piece(piece, *given) for piece in pieces)
     return _loops(kernel, expressions, body, offsets)
 
 
@@ -113,6 +109,16 @@ def _calls_one(tree: ct.Node, names: Container[str]) -> bool:
     if isinstance(tree, c_ast.FuncCall) and tree.name.name in names:
         return True
     return any(_calls_one(child, names) for _, child in tree.children())
+
+
+def _piece(
+    phase: Phase, e: Expressions, number: int, any_size: bool, second: int,
+    form: LoopForm | None, threads: int,
+) -> Trees:  # fmt: skip
+    """A piece of a phase as text."""
+    if any_size:
+        return AnySizePhase(phase, e, number, second).statements()
+    return CpuPhase(phase, e, number, second, form, threads).statements()
 
 
 def _computes_much(kernel: Kernel) -> bool:
