@@ -48,8 +48,8 @@ LONG_BODY = 16
 
 
 class AnySizePhase(StreamPhase):
-    """A phase whose text is the same for all extents but for numbers; ``second`` is the size of the
-    second level of caches."""
+    """A phase of whose text other extents change numbers, not the form; ``second`` is the size of
+    the second level of caches."""
 
     def __init__(self, phase: Phase, expressions: Expressions, number: int, second: int) -> None:
         phase = _split_folds(phase, expressions)
