@@ -468,8 +468,8 @@ def with_forms(kernels: Sequence[Kernel], choices: Choices | None = None) -> lis
     Where a form in full does not tell all that these do, it is noted as ``standard``.
     """
     from lazyt.codegen.c.target import print_kernel_c
+    from lazyt.codegen.plan.candidates import Field
     from lazyt.codegen.plan.choices import with_form
-    from lazyt.codegen.plan.trials import Field
     from lazyt.extensions.targets import chosen_form, machine
     from lazyt.runtime import devices
 

@@ -133,7 +133,7 @@ def chosen_form(kernel: Kernel, choices: Choices | None = None) -> Tuned | None:
     from lazyt.codegen.plan.choices import noted_form
 
     if extensions.force.tuner is not None:
-        from lazyt.codegen.plan.trials import Field
+        from lazyt.codegen.plan.candidates import Field
         from lazyt.runtime import devices
 
         forms = Field(kernel, *machine(), devices.traits(), max(devices.cpu().cores, 2))

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lazyt.codegen.c.target import print_kernel_c
-from lazyt.codegen.plan.candidates import Field
 from lazyt.codegen.plan.choices import Tuned, outline, signature
 from lazyt.codegen.plan.printed import PrintedKernel
 from lazyt.codegen.plan.trials import forms_program

@@ -20,8 +20,8 @@ from lazyt.codegen.loops.forms import LoopForm, point_bytes, suits
 from lazyt.codegen.matmul.contraction import DotForm, PackedForm, RowForm
 from lazyt.codegen.matmul.forms import form_fits, slide_fits
 from lazyt.codegen.matmul.spec import transpose_spec
+from lazyt.codegen.plan.candidates import Field
 from lazyt.codegen.plan.choices import AnyForm, Tuned
-from lazyt.codegen.plan.trials import Field
 from lazyt.errors import CompileError, LazytError
 from lazyt.ir.decisions import Traits
 from lazyt.ir.index import Axis

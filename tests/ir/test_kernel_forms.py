@@ -11,8 +11,8 @@ import lazyt
 from lazyt.codegen.c.target import print_kernel_c
 from lazyt.codegen.loops.forms import LoopForm
 from lazyt.codegen.matmul.contraction import PackedForm
+from lazyt.codegen.plan.candidates import Field
 from lazyt.codegen.plan.choices import ChoiceError, Tuned, noted_form, signature, with_form
-from lazyt.codegen.plan.trials import Field
 from lazyt.compiler import print_kernels, with_forms
 from lazyt.config import config
 from lazyt.errors import ParseError

@@ -14,8 +14,8 @@ import pytest
 
 import lazyt
 from lazyt import compiler, extensions, ops
+from lazyt.codegen.plan.candidates import Field
 from lazyt.codegen.plan.choices import Tuned
-from lazyt.codegen.plan.trials import Field
 from lazyt.compiler import KernelPass, Pass
 from lazyt.config import config
 from lazyt.errors import ArgumentError, InternalError, PassError, VerifyError

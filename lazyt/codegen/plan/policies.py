@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from lazyt.codegen.plan.candidates import Field
     from lazyt.codegen.plan.choices import Tuned
-    from lazyt.codegen.plan.trials import Field
     from lazyt.ir.graph import Node
     from lazyt.ir.group import Group
     from lazyt.ir.kernel import Kernel
