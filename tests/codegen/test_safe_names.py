@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lazyt.codegen.c.safe_names import _names, _Renamer, with_safe_names
@@ -17,6 +18,7 @@ from lazyt.ir.kernel import Kernel
 from lazyt.ir.parser import parse_kernel
 from lazyt.ir.printer import print_kernel
 from lazyt.ir.verifier import verify_kernel
+from lazyt.tuning import CompiledKernel
 from tests.codegen.kernel_corpus import CACHES, GRAPHS, VECTOR_BYTES
 from tests.codegen.kernel_corpus import print_kernels as corpus_kernels
 
@@ -82,3 +84,29 @@ def test_text_with_words_of_c_compiles(tmp_path: Path) -> None:
         text=True,
     )
     assert done.returncode == 0, done.stderr
+
+
+CLASHES = """kernel main(in int: float32[6, 300], out NAN: int64[6], out restrict: float32[6]) {
+  phase (double: 6) lanes inner work 5.0 {
+    for r0_where: 300 {
+      reduce r0: int64 = argmax int[double, r0_where]
+      reduce r0_most: float32 = sum int[double, r0_where]
+    }
+    once {
+      store NAN[double] = %r0
+      store restrict[double] = %r0_most
+    }
+  }
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+def test_names_that_printers_make_are_free_too() -> None:
+    """A position's search is split into ``r0_most`` and ``r0_where``."""
+    kernel = parse_kernel(CLASHES)
+    values = np.random.default_rng(0).integers(0, 50, (6, 300)).astype(np.float32)
+    arrays = {"int": values, "NAN": np.empty(6, np.int64), "restrict": np.empty(6, np.float32)}
+    CompiledKernel(kernel).run(arrays)
+    assert arrays["NAN"].tolist() == values.argmax(1).tolist()
+    assert arrays["restrict"].tolist() == values.sum(1).tolist()

@@ -38,7 +38,7 @@ from lazyt.ir.scalar import Call, Expr
 
 #: What lowering calls axes, values and buffers, and the letter of new names.
 _AXES = re.compile(r"[ijk]\d+(_\d*|_run_)*q*|[bis]|q+|row"), "i"
-_VALUES = re.compile(r"k?v\d+|r\d+(_most|_where)?|acc|running|old\d+_y\d+"), "v"
+_VALUES = re.compile(r"k?v\d+|r\d+|acc|running|old\d+_y\d+"), "v"
 _BUFFERS = re.compile(r"[wxy]\d+"), "x"
 #: Names of kernels that printers know.
 _KERNEL = re.compile(r"lz_kernel(_\w+)?|lz_[a-z]+_[0-9a-f]{10}")
