@@ -518,7 +518,8 @@ def picked(m: Maker) -> Results:
         lambda: x[row_index], lambda: x[:, column_index], lambda: x[row_index, column_index],
         lambda: x.index_select(1, column_index), lambda: x.gather(0, m.whole(3, width, high=rows)),
         lambda: x.gather(1, m.whole(rows, 5, high=width)), lambda: x[m.order(rows)],
-        lambda: x.take_along_dim(x.argsort(1), 1), lambda: x[-1 - row_index] * 2,
+        lambda: x.take_along_dim(m.whole(rows, 4, high=width), 1),
+        lambda: x[m.whole(count, low=-rows, high=rows)] * 2,
         lambda: x.take(m.whole(count, high=rows * width)),
     )  # fmt: skip
     return [made, made.sum() if made.dtype is not lazyt.bool else made]

@@ -357,7 +357,11 @@ def _slices(starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -
 
 def _part(node: Node, name: str, given: Sequence[str]) -> list[str]:
     p = node.params
-    return [f"{name} = {given[0]}[{_slices(p.starts, p.sizes, p.steps)}]"]
+    rows = list(zip(p.starts, p.sizes, p.steps))  # PyTorch's steps are positive
+    starts = [at + (size - 1) * step if step < 0 < size else at for at, size, step in rows]
+    turned = [axis for axis, step in enumerate(p.steps) if step < 0]
+    text = f"{given[0]}[{_slices(starts, p.sizes, [abs(step) for step in p.steps])}]"
+    return [f"{name} = {text}" + (f".flip({turned})" if turned else "")]
 
 
 def _pad(node: Node, name: str, given: Sequence[str]) -> list[str]:
@@ -437,7 +441,7 @@ def _scatter(node: Node, name: str, given: Sequence[str]) -> list[str]:
 def _sort(node: Node, name: str, given: Sequence[str]) -> list[str]:
     kind, down = node.params
     place = 0 if kind == "values" else 1
-    return [f"{name} = {given[0]}.sort(-1, descending={down}, stable=True)[{place}]"]
+    return [f"{name} = {given[0]}.sort(dim=-1, descending={down}, stable=True)[{place}]"]
 
 
 def _window(node: Node, name: str, given: Sequence[str]) -> list[str]:
