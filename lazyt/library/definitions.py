@@ -88,6 +88,16 @@ class CustomOpDef:
 AnyOp = str | OpOverload | CustomOpDef
 
 
+@overload
+def custom_op(
+    name: str, fn: Callable[..., Any], /, *, mutates_args: str | Iterable[str],
+    device_types: DeviceTypes = None, schema: str | None = None, tags: Any = None,
+) -> CustomOpDef: ...  # fmt: skip
+@overload
+def custom_op(
+    name: str, fn: None = None, /, *, mutates_args: str | Iterable[str],
+    device_types: DeviceTypes = None, schema: str | None = None, tags: Any = None,
+) -> Callable[[Callable[..., Any]], CustomOpDef]: ...  # fmt: skip
 def custom_op(
     name: str,
     fn: Callable[..., Any] | None = None,

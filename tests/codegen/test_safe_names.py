@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -106,7 +107,11 @@ def test_names_that_printers_make_are_free_too() -> None:
     """A position's search is split into ``r0_most`` and ``r0_where``."""
     kernel = parse_kernel(CLASHES)
     values = np.random.default_rng(0).integers(0, 50, (6, 300)).astype(np.float32)
-    arrays = {"int": values, "NAN": np.empty(6, np.int64), "restrict": np.empty(6, np.float32)}
+    arrays: dict[str, Any] = {
+        "int": values,
+        "NAN": np.empty(6, np.int64),
+        "restrict": np.empty(6, np.float32),
+    }
     CompiledKernel(kernel).run(arrays)
     assert arrays["NAN"].tolist() == values.argmax(1).tolist()
     assert arrays["restrict"].tolist() == values.sum(1).tolist()

@@ -47,7 +47,8 @@ class _Log:
 
 
 def _schemas(torch: Any, log: _Log) -> None:
-    tensor, infer = torch.Tensor, torch.library.infer_schema
+    tensor: Any = torch.Tensor
+    infer = torch.library.infer_schema
     many, some = typing.Sequence[tensor], typing.Optional[tensor]
 
     def function(given: dict[str, Any], **defaults: Any) -> Callable[..., Any]:
@@ -136,7 +137,8 @@ def _operators(torch: Any, log: _Log) -> None:
 
 
 def _results(torch: Any, log: _Log) -> None:
-    show, tensor = log.show, torch.Tensor
+    show: Any = log.show
+    tensor: Any = torch.Tensor
     x = torch.tensor([0.5, 3.0], requires_grad=True)
 
     def define(name: str, function: Any, result: Any, written: Any = (), **given: Any) -> Any:

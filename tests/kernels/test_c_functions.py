@@ -9,13 +9,13 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import compilers
-import hostile_texts
 import numpy as np
 import pytest
 
 import lazyt
 from lazyt.errors import DTypeError, GradientError, ShapeError, SourceError
+from tests import compilers
+from tests.kernels import hostile_texts
 
 LEAKY = "float leaky(float x) { return x > 0 ? x : 0.1f * x; }"
 SWISH = "real swish(real x, real b) { return x / (1 + exp(-b * x)); }"

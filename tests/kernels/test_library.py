@@ -7,13 +7,13 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import library_program
 import pytest
 
 import lazyt
 from lazyt import library
 from lazyt.errors import ArgumentError, GradientError, LazytError
 from lazyt.library import operators
+from tests.kernels import library_program
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import compilers
 import numpy as np
 
 from lazyt.codegen.handwritten.kernel import Kernel
@@ -10,6 +9,7 @@ from lazyt.ir.dtypes import float32, int64
 from lazyt.ir.graph import Node
 from lazyt.kernels import memory_kernels as memory_kernels  # what the interpreter runs them by
 from lazyt.ops.custom import CustomParams, custom
+from tests import compilers
 from tests.ops_contract.op_samples import blank, refuse, sample
 
 _ROWS = Kernel("""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-import compilers
 import numpy as np
 import pytest
 
@@ -17,6 +16,7 @@ from lazyt.ir.parser import parse_graph
 from lazyt.ir.printer import print_graph
 from lazyt.ops.registry import OPS
 from lazyt.transforms.batch import batch
+from tests import compilers
 from tests.ops_contract import custom_samples as custom_samples  # registers its samples
 from tests.ops_contract import library_samples as library_samples  # and these theirs
 from tests.ops_contract.numeric import check_first_order, check_second_order, leaf, lowered, value
