@@ -239,8 +239,9 @@ SLICE = define_op(
 
 
 def _flip_infer(params: FlipParams, node: Node) -> Type:
-    if any(not 0 <= a < len(node.shape) for a in params.axes):
-        raise BoundsError(f"flip: axes {params.axes} of a value of shape {list(node.shape)}")
+    axes = params.axes
+    if any(not 0 <= a < len(node.shape) for a in axes) or len(set(axes)) < len(axes):
+        raise BoundsError(f"flip: axes {axes} of a value of shape {list(node.shape)}")
     return Type(node.shape, node.dtype)
 
 

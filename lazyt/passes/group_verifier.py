@@ -7,11 +7,12 @@ computed; what it reads elsewhere has to come from memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from lazyt.errors import LazytError, VerifyError
 from lazyt.ir.graph import Node
 from lazyt.ir.group import Group, Index
+from lazyt.ir.index import Linear, Quotient, Remainder, axes_of, data_of
 from lazyt.passes.probe import Probe
 
 
@@ -70,7 +71,7 @@ def _point_complaints(group: Group) -> Iterator[str]:
                 if read not in group.reads:
                     yield f"{member!r} reads {read!r}, which is not among what the group reads"
                 continue
-            if group.members[read][0] == number and index != group.place(read):
+            if group.members[read][0] == number and not _same(index, group.place(read)):
                 there, here = _text(index), _text(group.place(read))
                 yield f"{member!r} reads {read!r} at {there}, where it is computed at {here}"
 
@@ -85,6 +86,46 @@ def reads_of(node: Node, index: Index, group: Group) -> list[tuple[Node, Index]]
     else:
         probe.evaluate(node, index)
     return [(pair[0], pair[1]) for pair in probe.reads]
+
+
+#: Points at which two ways of writing an index are compared.
+_POINTS = 64
+
+
+def _same(a: Index, b: Index) -> bool:
+    """Whether two indices are the same, however they are written: compared at some points where
+    their text differs."""
+    if a == b:
+        return True
+    if len(a) != len(b):
+        return False
+    axes = sorted({axis for item in (*a, *b) for axis in axes_of(item)}, key=lambda axis: axis.name)
+    if any(data_of(item) for item in (*a, *b)):
+        return False
+    for number in range(_POINTS):
+        # The corners first, then points that step through every axis at a pace of its own.
+        point = {
+            axis.name: (axis.extent - 1) * (number >> place & 1)
+            if number < min(1 << len(axes), _POINTS // 2)
+            else (number * (2654435761 + 40503 * place) >> 7) % max(axis.extent, 1)
+            for place, axis in enumerate(axes)
+        }
+        if any(_value(x, point) != _value(y, point) for x, y in zip(a, b, strict=True)):
+            return False
+    return True
+
+
+def _value(index: Linear, point: Mapping[str, int]) -> int:
+    total = index.const
+    for atom, factor in index.terms:
+        if isinstance(atom, Quotient):
+            value = _value(atom.value, point) // atom.divisor
+        elif isinstance(atom, Remainder):
+            value = _value(atom.value, point) % atom.divisor
+        else:
+            value = point[atom.name]
+        total += factor * value
+    return total
 
 
 def _text(index: Index) -> str:

@@ -44,6 +44,9 @@ MOST_WORK = 20_000_000
 ULPS = 8
 #: How often a graph is interpreted with errors, and by how much results may exceed what these show.
 TRIALS, SLACK = 3, 4.0
+#: Errors may cancel in all trials: an element that depends on a function may be off by as much as
+#: half of the others are, and by so many units in the last place.
+LEAST = 4 * ULPS
 
 #: Functions of floats that IEEE 754 rounds in one way, beside those that are an operator in C.
 _EXACT = frozenset(
@@ -103,7 +106,8 @@ def make_inputs(
         leaves: nodes; only their types matter.
         kind: one of KINDS.
         seed: of the generator; equal seeds make equal arrays.
-        limits: for integer leaves, the number that all values are below (``index_limits``).
+        limits: for integer leaves, the number that values are below (``index_limits``); of hostile
+            ones some are outside.
     """
     rng = np.random.default_rng([seed, zlib.crc32(kind.encode())])
     found = limits or {}
@@ -138,7 +142,14 @@ def _integers(
 ) -> Array:
     info = np.iinfo(dtype.numpy)
     if limit is not None:
-        return rng.integers(0, min(limit, int(info.max) + 1), shape, dtype.numpy)
+        most = min(limit, int(info.max) + 1)
+        inside = rng.integers(0, most, shape, dtype.numpy)
+        if kind != "hostile":
+            return inside
+        outside = np.array([max(info.min, -1), max(info.min, -most), min(most, info.max)])
+        return np.where(rng.random(shape) < 0.2, rng.choice(outside, shape), inside).astype(
+            dtype.numpy
+        )
     low, high = (0, 9) if dtype.kind == "u" else (-4, 5)
     values = rng.integers(low, high, shape, dtype.numpy)
     if kind != "hostile":
@@ -314,9 +325,20 @@ def wanted(roots: Sequence[Node], given: Given) -> list[Wanted]:
                 before = apart[n]
                 apart[n] = off if before is None else np.maximum(before, off)
     return [
-        Wanted(value, None if off is None else SLACK * off)
-        for value, off in zip(values, apart, strict=True)
+        Wanted(value, None if off is None else _allowed(value, off, root.dtype))
+        for value, off, root in zip(values, apart, roots, strict=True)
     ]
+
+
+def _allowed(value: Array, off: Array, dtype: DType) -> Array:
+    """How far elements may be off, given how far they were in trials."""
+    if dtype.kind != "f":
+        return off
+    found = load(value, dtype).astype(np.float64)
+    size = np.where(np.isfinite(found), np.abs(found), 0.0)
+    usual = off[(off > 0) & np.isfinite(off)]
+    least = np.median(usual) if usual.size else 0.0
+    return SLACK * np.maximum(off, least) + LEAST * 2 * _EPSILON[dtype.name] * size
 
 
 def _distance(a: Array, b: Array) -> Array:

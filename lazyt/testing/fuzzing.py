@@ -1,6 +1,8 @@
-"""Random graphs through the compiler, looked at stage by stage: what ``lazyt fuzz`` runs.
+"""Graphs through the compiler, looked at stage by stage: what ``lazyt fuzz`` runs.
 
-Everything follows from a seed: which graph, which inputs, and so what is found.
+Most graphs are random, half of them of all ops and half of a few; every fifth is a piece of a real
+program (``motifs``), large enough for the special forms of kernels. Everything follows from a seed:
+which graph, which inputs, and so what is found.
 """
 
 from __future__ import annotations
@@ -10,16 +12,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from lazyt.errors import LazytError
 from lazyt.ir.graph import Node
-from lazyt.testing.random_graphs import random_graph
+from lazyt.runtime.value_checks import KINDS, index_limits, leaves_of, make_inputs
+from lazyt.testing.motifs import motif
+from lazyt.testing.programs import SETTINGS, Difference, Program, difference, make_program, minimize
+from lazyt.testing.random_graphs import graph_of_few_ops, random_graph
 from lazyt.testing.reducing import Told, reduce_graph, silent
-from lazyt.testing.stages import Finding, examine, fresh
+from lazyt.testing.reproduction import reproduction
+from lazyt.testing.stages import Finding, data_of, examine, fresh
 
 #: Inputs of the graphs, in turn: None for the data that the graph was made with, which is such that
 #: arithmetic is exact.
 TURNS: tuple[tuple[str, ...] | None, ...] = (
     None, ("uniform",), ("hostile", "positive"), ("zeros", "whole"),
 )  # fmt: skip
+#: One graph of so many is a piece of a program.
+MOTIFS = 5
 #: How long a graph is made smaller, in seconds.
 PATIENCE = 60.0
 
@@ -49,9 +58,13 @@ class Fault:
     kinds: tuple[str, ...] | None
 
 
-def subject(seed: int, most_nodes: int = 12) -> Subject:
+def subject(seed: int, most_nodes: int = 24) -> Subject:
     """The graph number ``seed`` and its inputs."""
-    return Subject(seed, random_graph(seed, most_nodes).roots, TURNS[seed % len(TURNS)])
+    turn = TURNS[seed % len(TURNS)]
+    if seed % MOTIFS == MOTIFS - 1:
+        return Subject(seed, motif(seed), turn)
+    make = graph_of_few_ops if seed // len(TURNS) % 2 else random_graph
+    return Subject(seed, make(seed, most_nodes).roots, turn)
 
 
 def look(item: Subject, target: str = "c") -> Fault | None:
@@ -72,7 +85,7 @@ def reduce_fault(
         seconds: no step begins later.
     """
     end = time.monotonic() + seconds
-    kinds = fault.kinds or ("whole", "uniform")
+    kinds = fault.kinds or KINDS
 
     def again(roots: Sequence[Node]) -> Finding | None:
         found = examine(roots, kinds=kinds, seed=fault.seed, target=target)
@@ -85,7 +98,25 @@ def reduce_fault(
     if again(roots) is None:  # only its own data shows it
         return fault
     small = reduce_graph(roots, fails, tell)
+    for kind in kinds:  # the one that shows it alone
+        found = examine(small, kinds=(kind,), seed=fault.seed, target=target)
+        if found is not None and found.stage == fault.finding.stage:
+            return Fault(fault.seed, found, small, (kind,))
     return Fault(fault.seed, again(small) or fault.finding, small, kinds)
+
+
+def program_of(fault: Fault) -> str:
+    """A Python program in PyTorch's style that computes what the fault is about."""
+    roots = fresh(fault.roots)
+    if fault.kinds is None:
+        inputs = data_of(fault.roots)
+    else:
+        limits = index_limits(roots)
+        inputs = list(make_inputs(leaves_of(roots), fault.kinds[0], fault.seed, limits).values())
+    try:
+        return reproduction(roots, inputs)
+    except LazytError as error:  # what is wrong may stand in the way of this, too
+        return f"# There is no program for this graph: {error}\n"
 
 
 def run(
@@ -98,3 +129,45 @@ def run(
     while time.monotonic() < end:
         yield seed, look(subject(seed), target)
         seed += step
+
+
+# -------------------------------------------------------------------------------- programs
+
+
+class ProgramFault(NamedTuple):
+    """A program that shows something else under a setting than when it is interpreted.
+
+    Attributes:
+        original, program: as it was made, and made smaller.
+        setting: the name of the setting (``lazyt.testing.programs.SETTINGS``).
+        found: what is first seen to differ.
+    """
+
+    original: Program
+    program: Program
+    setting: str
+    found: Difference
+
+
+def look_at_program(seed: int, reduce: bool = True) -> ProgramFault | None:
+    """What the program number ``seed`` shows otherwise under one of the settings, which take turns;
+    None where nothing differs. ``reduce``: leave out the statements that it does not need."""
+    names = [name for name in SETTINGS if name != "interpreted"]
+    setting = names[seed % len(names)]
+
+    def check(steps: tuple[str, ...]) -> Difference | None:
+        return difference(Program(seed, steps), SETTINGS["interpreted"], SETTINGS[setting])
+
+    program = make_program(seed)
+    found = check(program.steps)
+    if found is None:
+        return None
+    small = minimize(program, check) if reduce else (program, found)
+    return ProgramFault(program, small[0], setting, small[1])
+
+
+def text_of(program: Program) -> str:
+    """A program as a file that runs on its own, and looks at nothing."""
+    head = "import numpy as np\n\nimport lazyt as torch\n\n\n"
+    helpers = "def look():\n    pass\n\n\ndef realize(tensor):\n    tensor.realize()\n\n\n"
+    return f"{head}{helpers}{program}\n"

@@ -114,11 +114,14 @@ def examine(
     except LazytError as error:
         return Finding("text", str(error))
     leaves = [n for n in topological(graph) if n.op.name == "input"]
-    if own is not None:
-        given = dict(zip(leaves, own, strict=True))
-        cases = [Case("the given", given, wanted(graph, given))]
-    else:
-        cases = [Case(*case) for case in Cases(graph, kinds or KINDS, seed)]
+    try:
+        if own is not None:
+            given = dict(zip(leaves, own, strict=True))
+            cases = [Case("the given", given, wanted(graph, given))]
+        else:
+            cases = [Case(*case) for case in Cases(graph, kinds or KINDS, seed)]
+    except Exception as error:  # of an op's own rule, whatever it is
+        return Finding("interpreter", f"it cannot run the graph: {type(error).__name__}: {error}")
     walk = _Walk(graph, leaves, cases, target)
     found = walk.passes(passes)
     for stage in (walk.groups, walk.kernels, walk.plan, walk.target):

@@ -191,7 +191,7 @@ def test_inputs_fit() -> None:
         for leaf in leaves:
             array = made[leaf]
             assert array.shape == leaf.shape and array.tobytes() == again[leaf].tobytes()
-            if leaf in limits:
+            if leaf in limits and kind != "hostile":
                 assert (array >= 0).all() and (array < 6).all()
     hostile = np.concatenate([make_inputs(leaves, "hostile", n)[leaves[0]] for n in range(9)])
     assert np.isnan(hostile).any() and np.isinf(hostile).any()

@@ -103,6 +103,11 @@ class Facts:
             bounds = atom.bounds
         elif isinstance(atom, Quotient):
             bounds = _quotient_range(self._inner(atom.value, relative), atom.divisor)
+            for finer, found in self.ranges.items():  # x // 4 is (x // 2) // 2
+                if isinstance(finer, Quotient) and finer.value == atom.value:
+                    ratio, rest = divmod(atom.divisor, finer.divisor)
+                    if rest == 0 and ratio > 1:
+                        bounds = _meet(bounds, _quotient_range(found, ratio))
         else:
             bounds = _remainder_range(self._inner(atom.value, relative), atom.divisor)
         known = self.ranges.get(atom)

@@ -1,6 +1,7 @@
 """``python -m lazyt fuzz``: random graphs through the compiler, each stage compared with the last.
 
-Every fault is made smaller and written to a folder: the graph, what is wrong, and the stage.
+Every fault is made smaller and written to a folder: the graph, the small one, the same as a
+program, and what is wrong.
 """
 
 from __future__ import annotations
@@ -35,6 +36,10 @@ def _arguments(argv: Sequence[str]) -> Any:
     )  # fmt: skip
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (cores)")
     parser.add_argument("--out", default="fuzz-out", help="folder for what is found (fuzz-out)")
+    parser.add_argument(
+        "--programs", action="store_true",
+        help="random Python programs instead, run under settings that must not change anything",
+    )  # fmt: skip
     parser.add_argument("--most", type=int, default=20, help="faults after which to stop (20)")
     parser.add_argument("--no-reduce", action="store_true", help="leave graphs as they are")
     parser.add_argument(
@@ -45,6 +50,26 @@ def _arguments(argv: Sequence[str]) -> Any:
     if given.seconds <= 0 or given.jobs < 1 or given.most < 1:
         raise UsageError("--seconds, --jobs and --most have to be larger than 0")
     return given
+
+
+def _work_on_programs(given: Any) -> int:
+    """Runs programs, and says what it begins with and finds, a line each."""
+    from lazyt.testing import fuzzing
+
+    seed, step = given.work
+    end = time.monotonic() + given.seconds
+    while time.monotonic() < end:
+        print(json.dumps({"begin": seed}), flush=True)
+        fault = fuzzing.look_at_program(seed, reduce=not given.no_reduce)
+        if fault is not None:
+            finding = {"stage": f"programs ({fault.setting})", "text": str(fault.found)}
+            told = {
+                "fault": seed, "finding": finding, "program": fuzzing.text_of(fault.program),
+                "original": fuzzing.text_of(fault.original),
+            }  # fmt: skip
+            print(json.dumps(told), flush=True)
+        seed += step
+    return 0
 
 
 def _work(given: Any) -> int:
@@ -70,6 +95,7 @@ def _work(given: Any) -> int:
             told = {
                 "fault": seed, "finding": dataclasses.asdict(fault.finding), "kinds": fault.kinds,
                 "graph": original, "reduced": print_graph(fault.roots),
+                "program": fuzzing.program_of(fault),
             }  # fmt: skip
             print(json.dumps(told), flush=True)
         seed += step
@@ -90,6 +116,7 @@ class _Worker:
         command = [sys.executable, "-m", "lazyt", "fuzz", "--target", given.target]
         command += ["--seconds", str(max(self.end - time.monotonic(), 0.1))]
         command += ["--work", str(first), str(self.step)] + ["--no-reduce"] * given.no_reduce
+        command += ["--programs"] * given.programs
         for path in given.load:
             command += ["--load", path]
         environment = os.environ | {"LAZYT_THREADS": os.environ.get("LAZYT_THREADS", "2")}
@@ -124,11 +151,18 @@ def _describe(folder: Path, told: dict[str, Any]) -> str:
         (folder / "finding.txt").write_text(f"crash: {line}\n")
         return f"seed {told['ended']}: crash: {line} ({folder})"
     finding = told["finding"]
+    if "original" in told:
+        (folder / "finding.txt").write_text(f"{finding['stage']}: {finding['text']}\n")
+        (folder / "program.py").write_text(told["program"])
+        (folder / "original.py").write_text(told["original"])
+        first = finding["text"].splitlines()[0]
+        return f"seed {told['fault']}: {finding['stage']}: {first} ({folder})"
     kinds = ", ".join(told["kinds"] or ("the graph's own",))
     text = f"{finding['stage']}: {finding['text']}\ninputs: {kinds}\nseed: {told['fault']}\n"
     (folder / "finding.txt").write_text(text + "\n" + finding["ir"])
     (folder / "graph.ir").write_text(told["graph"])
     (folder / "reduced.ir").write_text(told["reduced"])
+    (folder / "program.py").write_text(told["program"])
     nodes = sum("=" in line for line in told["reduced"].splitlines())
     first = finding["text"].splitlines()[0]
     return f"seed {told['fault']}: {finding['stage']}: {first} ({nodes} nodes in {folder})"
@@ -141,7 +175,7 @@ def run(argv: Sequence[str]) -> int:
 
     given = _arguments(argv)
     if given.work:
-        return _work(given)
+        return _work_on_programs(given) if given.programs else _work(given)
     out = Path(given.out)
     begun = time.monotonic()
     end = begun + given.seconds
@@ -177,7 +211,9 @@ def run(argv: Sequence[str]) -> int:
                     worker.process.kill()  # it hangs, and is told of as such
             if now - shown > 5 and sys.stderr.isatty():
                 shown = now
-                line = f"\r{looked} graphs, {sum(stages.values())} faults, {end - now:.0f} s left "
+                line = (
+                    f"\r{looked} looked at, {sum(stages.values())} faults, {end - now:.0f} s left "
+                )
                 print(line, end="", file=sys.stderr, flush=True)
     finally:
         for worker in workers:
@@ -188,5 +224,6 @@ def run(argv: Sequence[str]) -> int:
     took = time.monotonic() - begun
     found = ", ".join(f"{stage}: {n}" for stage, n in stages.most_common()) or "nothing is wrong"
     noun = "fault" if total == 1 else "faults"
-    print(f"{looked} graphs in {took:.0f} s, {total} {noun} ({found})")
+    what = "programs" if given.programs else "graphs"
+    print(f"{looked} {what} in {took:.0f} s, {total} {noun} ({found})")
     return 1 if total else 0

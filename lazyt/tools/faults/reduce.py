@@ -1,7 +1,8 @@
 """``python -m lazyt reduce``: a graph, a kernel or a Python program made smaller while it fails.
 
 What fails is decided by a command, which is given a file with the candidate, or for graphs, where
-no command is given, by the stage of the compiler that ``bisect`` names.
+no command is given, by the stage of the compiler that ``bisect`` names. Beside a smaller graph a
+program in PyTorch's style is printed that computes it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from lazyt.testing import fuzzing, reducing
+from lazyt.testing.reproduction import reproduction
 from lazyt.tools.arguments import Parser, UsageError, read_input, write_output
 
 
@@ -68,39 +71,41 @@ def _tell(text: str) -> None:
     print(f"  {text}", file=sys.stderr, flush=True)
 
 
-def _reduced(given: Any, text: str) -> str:
+def _reduced(given: Any, text: str) -> tuple[str, str]:
+    """The smaller text, and of a graph the same as a program."""
     from lazyt.ir.parser import parse_graph, parse_kernel
     from lazyt.ir.printer import Reader, print_graph, print_kernel
     from lazyt.ops import OPS
-    from lazyt.testing import reducing
 
     if given.file.endswith(".py"):
         if not given.command:
             raise UsageError("a program needs --command")
-        return reducing.reduce_program(text, command_fails(given, ".py"), _tell)
+        return reducing.reduce_program(text, command_fails(given, ".py"), _tell), ""
     if Reader(text).text == "kernel":
         if not given.command:
             raise UsageError("a kernel needs --command")
         fails = command_fails(given, ".ir")
         made = reducing.reduce_kernel(parse_kernel(text), lambda k: fails(print_kernel(k)), _tell)
-        return print_kernel(made)
+        return print_kernel(made), ""
     roots = parse_graph(text, OPS)[1]
     if given.command:
         fails = command_fails(given, ".ir")
-        return print_graph(reducing.reduce_graph(roots, lambda r: fails(print_graph(r)), _tell))
-    return print_graph(_by_stage(roots, "" if given.target == "none" else given.target))
+        small = reducing.reduce_graph(roots, lambda r: fails(print_graph(r)), _tell)
+        return print_graph(small), reproduction(small)
+    fault = _by_stage(roots, "" if given.target == "none" else given.target)
+    return print_graph(fault.roots), fuzzing.program_of(fault)
 
 
-def _by_stage(roots: Sequence[Any], target: str) -> Sequence[Any]:
+def _by_stage(roots: Sequence[Any], target: str) -> fuzzing.Fault:
     from lazyt.runtime.value_checks import KINDS
-    from lazyt.testing.fuzzing import Fault, reduce_fault
     from lazyt.testing.stages import examine
 
     found = examine(roots, kinds=KINDS, target=target)
     if found is None:
         raise ValueError("every stage is right about this graph")
     _tell(str(found))
-    return reduce_fault(Fault(0, found, list(roots), KINDS), target, _tell, 1e9).roots
+    fault = fuzzing.Fault(0, found, list(roots), KINDS)
+    return fuzzing.reduce_fault(fault, target, _tell, 1e9)
 
 
 def run(argv: Sequence[str]) -> int:
@@ -111,9 +116,11 @@ def run(argv: Sequence[str]) -> int:
     given = _arguments(argv)
     text = read_input(given.file)
     try:
-        made = _reduced(given, text if given.file.endswith(".py") else graph_before(text))
+        made, program = _reduced(given, text if given.file.endswith(".py") else graph_before(text))
     except ValueError as error:
         print(f"lazyt reduce: {error}", file=sys.stderr)
         return 1
     write_output(given.output, made)
+    if program:  # beside the graph, and not in its file
+        print(f"\n{program}", end="", file=sys.stderr if given.output == "-" else sys.stdout)
     return 0

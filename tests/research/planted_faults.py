@@ -1,0 +1,357 @@
+"""Faults to plant in the compiler, one at a time, and the stage that each belongs to.
+
+A fault is a change of the text of one file of the package. ``LAZYT_PLANT=NAME`` with
+``--load tests/research/planted_faults.py`` plants one in a process before the file is imported;
+``python tests/research/planted_faults.py`` plants all of them in turn and says which of them
+``lazyt fuzz`` finds, which stage it names, and how small the graph becomes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+PACKAGE = Path(__file__).resolve().parents[2] / "lazyt"
+
+
+class Fault(NamedTuple):
+    """A change of a file.
+
+    Attributes:
+        file: relative to the package.
+        old, new: what is replaced, once, by what.
+        stage: a regular expression that the stage's name has to match.
+    """
+
+    file: str
+    old: str
+    new: str
+    stage: str
+
+
+_SIMPLIFY = "pass . simplify"
+FAULTS: dict[str, Fault] = {
+    # passes
+    "slices of slices begin too early": Fault(
+        "passes/simplify.py",
+        "(start + first * step, size, step * stride)",
+        "(start + first, size, step * stride)",
+        _SIMPLIFY,
+    ),
+    "slices of slices have the outer stride": Fault(
+        "passes/simplify.py", "size, step * stride)", "size, stride)", _SIMPLIFY
+    ),
+    "slices of permutations take other axes": Fault(
+        "passes/simplify.py",
+        "inner = [ranges[axes.index(axis)] for axis in range(len(axes))]",
+        "inner = [ranges[axes[axis]] for axis in range(len(axes))]",
+        _SIMPLIFY,
+    ),
+    "slices of a piece begin at the whole's place": Fault(
+        "passes/simplify.py", "(start - first, size, step)", "(start, size, step)", _SIMPLIFY
+    ),
+    "slices of borders are zero": Fault(
+        "passes/simplify.py",
+        "ops.broadcast_to(ops.constant(fill.value, node.dtype)",
+        "ops.broadcast_to(ops.constant(0, node.dtype)",
+        _SIMPLIFY,
+    ),
+    "a border is cut by one": Fault(
+        "passes/simplify.py",
+        "before.append(max(border - start, 0))",
+        "before.append(max(border - start, 0) * (border < 2))",
+        _SIMPLIFY,
+    ),
+    "permutations are joined the wrong way round": Fault(
+        "passes/simplify.py",
+        "axes = tuple(source.params.axes[a] for a in axes)",
+        "axes = tuple(axes[a] for a in source.params.axes)",
+        _SIMPLIFY,
+    ),
+    "flips of several axes vanish": Fault(
+        "passes/simplify.py",
+        'if name == "flip" and not node.params.axes:',
+        'if name == "flip" and len(node.params.axes) != 1:',
+        _SIMPLIFY,
+    ),
+    "a write in steps is one of everything": Fault(
+        "passes/simplify.py",
+        "return same and not any(node.params.starts) and all(s == 1 for s in node.params.steps)",
+        "return same",
+        _SIMPLIFY,
+    ),
+    "products keep the order of their axes": Fault(
+        "passes/simplify.py",
+        "[params.out[a] for a in axes])",
+        "[params.out[a] for a in axes][::-1])",
+        _SIMPLIFY,
+    ),
+    "reductions fold the first run first": Fault(
+        "passes/split_reductions.py", "in reversed(runs):", "in runs:", "pass . split"
+    ),
+    "sums of nothing are one": Fault(
+        "passes/split_reductions.py",
+        "ops.constant(IDENTITIES[kind], node.dtype)",
+        "ops.constant(1, node.dtype)",
+        "pass . split",
+    ),
+    "reductions of extents of one are dropped with others": Fault(
+        "passes/split_reductions.py",
+        "if not real:",
+        "if len(real) < len(axes) and kind == 'max':",
+        "pass . split",
+    ),
+    "updates by the other operand": Fault(
+        "passes/simplify.py",
+        "        return inputs[1]\n    return node",
+        "        return inputs[0]\n    return node",
+        _SIMPLIFY,
+    ),
+    # fusion and lowering
+    "members may read anywhere": Fault(
+        "passes/fuse.py",
+        "if home > part or (home == part and where != group.place(item)):",
+        "if home > part:",
+        "fusion|lowering",
+    ),
+    "groups of the same rows join whatever they read": Fault(
+        "passes/fuse.py",
+        "return part == 0 and all(at == place for at in group.places.get(read, ()))",
+        "return part == 0",
+        "fusion|lowering",
+    ),
+    "what other groups read is not stored": Fault(
+        "passes/fuse.py",
+        "            needed |= group.reads\n",
+        "            needed |= set()\n",
+        "fusion",
+    ),
+    "groups run in the order of their making": Fault(
+        "passes/fuse.py", "                if waiting:\n", "                if False:\n", "fusion"
+    ),
+    "positions of extremes are the last": Fault(
+        "codegen/lower/rows.py",
+        'call("gt" if kind == "argmax" else "lt", value, best)',
+        'call("ge" if kind == "argmax" else "le", value, best)',
+        "lowering",
+    ),
+    "short folds forget a lane": Fault(
+        "codegen/lower/rows.py",
+        "            if lane + half < len(lanes):\n",
+        "            if lane + half < len(lanes) - (len(lanes) == 3):\n",
+        "lowering",
+    ),
+    "writes begin at zero": Fault(
+        "codegen/lower/heavy.py",
+        "variable(a) * step + start\n",
+        "variable(a) * step + min(start, 2)\n",
+        "lowering",
+    ),
+    "scattered positions are one less": Fault(
+        "codegen/lower/heavy.py",
+        "const(max(extent - 1, 0), int64))",
+        "const(max(extent - 2, 0), int64))",
+        "lowering|memory plan",
+    ),
+    "running folds of rows run along another axis": Fault(
+        "codegen/lower/heavy.py",
+        'Scan("running", node.params.kind, value, dtype))',
+        'Scan("running", "sum" if node.params.kind == "prod" else node.params.kind, value, dtype))',
+        "lowering",
+    ),
+    "sorted rows are ascending": Fault(
+        "codegen/lower/groups.py",
+        '(("descending", int(node.params.descending)),)',
+        '(("descending", 0),)',
+        "lowering",
+    ),
+    # printers
+    "folds stop at half": Fault(
+        "codegen/c/loops.py",
+        "            half //= 2\n        if half:",
+        "            half //= 4\n        if half:",
+        "C printer",
+    ),
+    "the last element of a row is left out": Fault(
+        "codegen/c/loops.py",
+        'rest = ct.binary("-", ct.name("end"), ct.name("k"))',
+        'rest = ct.binary("-", ct.binary("-", ct.name("end"), ct.integer(1)), ct.name("k"))',
+        "C printer",
+    ),
+    "running values begin with the first element of all": Fault(
+        "codegen/c/loops.py",
+        "self.e.identity(scan.kind, scan.dtype)",
+        'self.e.identity("prod", scan.dtype)',
+        "C printer",
+    ),
+    "values that are not 0 or 1 are not true": Fault(
+        "codegen/c/loops.py",
+        'ct.binary("!=", value, ct.integer(0))',
+        'ct.binary(">", value, ct.integer(1))',
+        "C printer",
+    ),
+    "exp has a wrong coefficient": Fault(
+        "codegen/prelude/exp.h", "0.16666542f, r, 0.5f", "0.16656542f, r, 0.5f", "C printer"
+    ),
+    "division of integers rounds to zero": Fault(
+        "codegen/prelude/integer.h",
+        "if (y > 0) return (lz_@S)(q ^ sign);",
+        "if (y > 0) return (lz_@S)(sign ? -(lz_@W)q : (lz_@W)q);",
+        "C printer",
+    ),
+    "remainders have the sign of x": Fault(
+        "codegen/prelude/integer.h",
+        "(r != 0 && (r < 0) != (y < 0) ? r + y : r)",
+        "(r)",
+        "C printer",
+    ),
+    # interpreters
+    "flips do nothing, in meaning": Fault(
+        "ops/movement.py",
+        "return np.flip(array, node.params.axes)",
+        "return np.array(array)",
+        "interpreter",
+    ),
+    "running sums begin behind the first element, in meaning": Fault(
+        "ops/reduction.py",
+        "return found + 0  # sums",
+        "return found - array * 0.5  # sums",
+        "interpreter",
+    ),
+    "sorted rows are ascending, in meaning": Fault(
+        "ops/indexing.py", "    if not descending:\n", "    if True:\n", "interpreter"
+    ),
+    "positions below zero count from the end, in meaning": Fault(
+        "ops/indexing.py",
+        "else index).astype(np.int64).clip(0)",
+        "else index).astype(np.int64)",
+        "interpreter",
+    ),
+}
+
+
+def patched(file: str, text: str) -> str:
+    """The text of a file with the planted fault in it. Raises ValueError where it does not fit."""
+    name = os.environ.get("LAZYT_PLANT", "")
+    fault = FAULTS.get(name)
+    if fault is None or fault.file != file:
+        return text
+    if text.count(fault.old) < 1:
+        raise ValueError(f"{name}: {file} has no {fault.old!r}")
+    return text.replace(fault.old, fault.new, 1)
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    def get_data(self, path: str) -> bytes:
+        data = super().get_data(path)
+        if not path.endswith(".py"):
+            return data
+        return patched(str(Path(path).relative_to(PACKAGE)), data.decode()).encode()
+
+    def path_stats(self, path: str) -> dict[str, float]:
+        raise OSError("bytecode is of the text without the fault")
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def __init__(self, module: str, path: Path) -> None:
+        self.module, self.path = module, path
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name != self.module:
+            return None
+        loader = _Loader(name, str(self.path))
+        return importlib.util.spec_from_file_location(name, self.path, loader=loader)
+
+
+def plant() -> None:
+    """Has the fault of ``LAZYT_PLANT`` in this process."""
+    fault = FAULTS[os.environ["LAZYT_PLANT"]]
+    path = PACKAGE / fault.file
+    if path.suffix == ".h":
+        real = Path.read_text
+
+        def read_text(self: Path, *given: object, **named: object) -> str:
+            text = real(self, *given, **named)  # type: ignore[arg-type]
+            return patched(fault.file, text) if self == path else text
+
+        Path.read_text = read_text  # type: ignore[method-assign]
+        return
+    module = "lazyt." + fault.file.removesuffix(".py").replace("/", ".")
+    finder = _Finder(module, path)
+    if module in sys.modules:  # the function that differs gets its code there
+        held = vars(sys.modules[module])
+        was, now = (
+            {item.name: item for item in ast.parse(text).body if isinstance(item, ast.FunctionDef)}
+            for text in (path.read_text(), patched(fault.file, path.read_text()))
+        )
+        for name, item in now.items():
+            if ast.dump(item) != ast.dump(was[name]):
+                own: dict[str, Any] = {}
+                tree = ast.Module([item], [])
+                exec(compile(tree, str(path), "exec"), held, own)
+                held[name].__code__ = own[name].__code__
+        return
+    sys.meta_path.insert(0, finder)
+
+
+def look(name: str, seconds: float, folder: Path, jobs: int = 2) -> tuple[str, int | None]:
+    """The stage that fuzzing names for a fault, empty where it finds none, and the nodes of the
+    smallest graph."""
+    out = folder / re.sub(r"\W+", "-", name)
+    target = "c" if FAULTS[name].stage == "C printer" else "none"
+    command = [sys.executable, "-m", "lazyt", "fuzz", "--seconds", str(seconds), "--most", "1"]
+    command += ["--load", __file__, "--target", target, "--out", str(out), "--jobs", str(jobs)]
+    environment = os.environ | {"LAZYT_PLANT": name, "LAZYT_CACHE_DIR": str(folder / "cache")}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    found = sorted(out.glob("*/finding.txt"))
+    if not found:
+        if done.returncode != 0:
+            print(done.stderr[-2000:])
+        return "", None
+    reduced = found[0].with_name("reduced.ir")
+    nodes = reduced.read_text().count("\n%") if reduced.exists() else None
+    return found[0].read_text().partition(": ")[0], nodes
+
+
+def main() -> int:
+    """Plants all faults, one after the other; 0 where all are found and named."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--seconds", type=float, default=120.0, help="for each fault")
+    parser.add_argument("--only", default="", help="a regular expression for names")
+    given = parser.parse_args()
+    names = [name for name in FAULTS if re.search(given.only, name)]
+    found = named = 0
+    sizes: list[int] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names:
+            stage, nodes = look(name, given.seconds, Path(folder))
+            right = bool(stage) and re.match(FAULTS[name].stage, stage) is not None
+            found += bool(stage)
+            named += right
+            sizes += [nodes] if nodes is not None else []
+            verdict = "ok" if right else "NOT FOUND" if not stage else f"NOT {FAULTS[name].stage}"
+            print(f"{name}: {stage or '-'}, {nodes} nodes: {verdict}", flush=True)
+    median = statistics.median(sizes) if sizes else None
+    print(f"{found} of {len(names)} found, {named} named, {median} nodes (median)")
+    return 0 if named == len(names) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+elif os.environ.get("LAZYT_PLANT"):
+    plant()

@@ -1,0 +1,31 @@
+"""``lazyt fuzz`` finds planted faults and names their stage: a few here, all of them by running
+``planted_faults.py``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.research.planted_faults import FAULTS, PACKAGE, look
+
+#: One a stage, of those that few graphs suffice for.
+QUICK = (
+    "a write in steps is one of everything",
+    "what other groups read is not stored",
+    "positions of extremes are the last",
+    "sorted rows are ascending, in meaning",
+)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_planted_fault_is_found(name: str, tmp_path: Path) -> None:
+    stage, nodes = look(name, 60.0, tmp_path, jobs=1)
+    assert re.match(FAULTS[name].stage, stage), stage
+    assert nodes is not None and nodes <= 4
+
+
+def test_planted_faults_fit_the_package() -> None:
+    for name, fault in FAULTS.items():
+        assert (PACKAGE / fault.file).read_text().count(fault.old) == 1, name
