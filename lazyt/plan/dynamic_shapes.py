@@ -198,7 +198,7 @@ def _scaled_float(old: float, new: float, sizes: tuple[int, int, int]) -> str:
 
 _NUMBER = re.compile(r"(?<![\w.%$])\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w.])")
 #: Numbers that are no sizes: they say which axes an operation works on.
-_AXES = re.compile(r"\b(?:axes|axis|batch|left|right|out)=(\([\d, ]*\)|\d+)")
+_AXES = re.compile(r"\b(?:axes|axis|batch|batched|left|right|out|result)=(\([\d, ]*\)|\d+)")
 _SHAPE = re.compile(r"\w+\[(\d[\d, ]*)\]")
 _KEPT = 256  # families that are remembered
 _MOST_SAMPLES = 8

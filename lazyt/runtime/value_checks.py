@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import warnings
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
@@ -19,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from lazyt.errors import VerifyError
+from lazyt.errors import VerifyError, warn
 from lazyt.ir.dtypes import DType, bfloat16, bool_, encode_bfloat16
 from lazyt.ir.graph import Node, topological
 from lazyt.ir.kernel import reduction_runs
@@ -492,7 +491,7 @@ class GraphChecker:
             return  # a user's kernel means what its text says, which is not interpreted
         if work > MOST_WORK:
             text = f"the values of a graph are not verified: {work:,} steps to interpret"
-            warnings.warn(f"{text}, more than {MOST_WORK:,}", RuntimeWarning, stacklevel=2)
+            warn(f"{text}, more than {MOST_WORK:,}", RuntimeWarning)
         else:
             self.cases = Cases(roots)
 

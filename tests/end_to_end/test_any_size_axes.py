@@ -27,10 +27,13 @@ def test_each_number_of_an_operation_is_a_size_or_says_which_axes() -> None:
     values = {
         "shape", "starts", "sizes", "steps", "extent", "uid", "low", "high", "interior", "fill",
         "strides", "offset", "place", "dtype", "kind", "routine", "mode", "descending",
+        # of kernels of users' own
+        "name", "target", "function", "text", "used", "slots", "read_shapes", "read_dtypes",
+        "shapes", "dtypes", "examples", "grid",
     }  # fmt: skip
     names = {name for op in OPS.values() for name in field_names(op.params) or ()}
     axes = {name for name in names if dynamic_shapes._AXES.search(f"{name}=(0, 1)")}
-    assert axes == {"axes", "axis", "batch", "left", "right", "out"}
+    assert axes == {"axes", "axis", "batch", "batched", "left", "right", "out", "result"}
     assert names - axes <= values, "say whether they are sizes (`_AXES` in sizes.py)"
 
 

@@ -20,7 +20,7 @@ from lazyt.ir.group import Group
 from lazyt.ir.kernel import Kernel, Phase, Stage, Store
 from lazyt.ir.parser import parse_graph
 from lazyt.ir.printer import print_graph
-from lazyt.ir.scalar import Call
+from lazyt.ir.scalar import Call, call
 from lazyt.testing.random_graphs import random_graph
 from lazyt.testing.stages import Finding, examine
 
@@ -171,6 +171,18 @@ def without_last_statement(kernel: Kernel) -> Kernel:
     return dataclasses.replace(kernel, phases=(dataclasses.replace(phase, stages=stages),))
 
 
+def negated(kernel: Kernel) -> Kernel:
+    """A valid kernel with results of the other sign, where they are stored at once."""
+    (phase,) = kernel.phases
+    assert isinstance(phase, Phase)
+    (stage,) = phase.stages
+    *before, store = stage.body
+    assert isinstance(store, Store)
+    changed = dataclasses.replace(store, value=call("neg", store.value))
+    stages = (dataclasses.replace(stage, body=(*before, changed)),)
+    return dataclasses.replace(kernel, phases=(dataclasses.replace(phase, stages=stages),))
+
+
 LOWERING: dict[str, Plant] = {"results are not stored": with_kernels(without_last_statement)}
 
 
@@ -236,7 +248,7 @@ def test_kernels_and_c_are_verified_where_programs_run(monkeypatch: pytest.Monke
     with config.override(verify="values", tier=1):
         y = ((x @ x.t()).softmax(-1) + x.sum(1)).cumsum(0)
         assert y.shape == (4, 4) and y.isfinite().all()
-        step = KernelPass("empty", without_last_statement, "a test")
+        step = KernelPass("negate", negated, "a test")
         with compiler.register_kernel_pass(step), pytest.raises(VerifyError, match="the kernels"):
             (x * 3 + 1).tolist()
 

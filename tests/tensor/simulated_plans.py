@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lazyt import compiler
 from lazyt.codegen.lower.groups import Lowered
 from lazyt.codegen.plan import assemble
 from lazyt.codegen.plan.printed import PrintedKernel
 from lazyt.codegen.proof.plan import check_plan
 from lazyt.config import config
+from lazyt.extensions import targets
 from lazyt.ir.graph import Node, topological
 from lazyt.ir.kernel import Kernel
 from lazyt.ir.program import KernelSource, Launch, Program
@@ -135,7 +135,7 @@ def simulated() -> Iterator[Simulator]:
     with pytest.MonkeyPatch.context() as patched, config.override(any_size=False, disk_cache=False):
         patched.setattr(assemble, "check_plan", machine.note)
         patched.setattr(assemble, "share_texts", lambda kernels, texts, printer: texts)
-        patched.setattr(compiler, "_print_c", _print)
+        patched.setattr(targets, "_print_c", _print)
         patched.setattr(execute, "load", machine.load)
         try:
             yield machine
