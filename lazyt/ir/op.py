@@ -235,3 +235,18 @@ def count_living() -> int:
     """Nodes that are alive, leaves left out."""
     heads = [reference() for reference in list(living.values())]
     return sum(len(head.nodes) for head in heads if head is not None)
+
+
+def reduction_runs(axes: Sequence[int], shape: Sequence[int]) -> list[tuple[int, int]]:
+    """Maximal runs [first, last] of reduced axes with only axes of extent 1 between them.
+
+    A reduction folds each run as one axis, one run after the other, last first: its order depends
+    on its own shape and axes alone, whatever is fused.
+    """
+    runs: list[tuple[int, int]] = []
+    for axis in axes:
+        if runs and all(shape[a] == 1 for a in range(runs[-1][1] + 1, axis)):
+            runs[-1] = (runs[-1][0], axis)
+        else:
+            runs.append((axis, axis))
+    return runs

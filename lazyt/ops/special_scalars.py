@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -611,6 +610,8 @@ def _fused(x: float, y: float, z: float) -> float:
         or y == 0
     ):
         return x * y + z  # exact, or no number
+    from fractions import Fraction  # slow to import, and rarely needed
+
     exact = Fraction(x) * Fraction(y) + Fraction(z)
     try:
         return float(exact)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from lazyt import ops
 from lazyt.ir.graph import Node, rebuild, remake
-from lazyt.ir.kernel import reduction_runs
+from lazyt.ir.op import reduction_runs
 from lazyt.ops.reduction import IDENTITIES
 
 

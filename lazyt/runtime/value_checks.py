@@ -21,8 +21,8 @@ import numpy as np
 from lazyt.errors import VerifyError, warn
 from lazyt.ir.dtypes import DType, bfloat16, bool_, encode_bfloat16
 from lazyt.ir.graph import Node, topological
-from lazyt.ir.kernel import reduction_runs
 from lazyt.ir.kernel_interpreter import fused_multiply_add, reduce_in_order
+from lazyt.ir.op import reduction_runs
 from lazyt.ir.printer import annotate, graph_lines
 from lazyt.ir.scalar import Call, Expr, ScalarFunction, applied, post_order
 from lazyt.ir.verifier import verify_graph, verify_roots

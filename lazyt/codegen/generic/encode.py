@@ -30,7 +30,7 @@ from lazyt.codegen.generic.recipes import (
 )
 from lazyt.ir.dtypes import DType, float32, int64, order_numbers, uint8, uint32
 from lazyt.ir.graph import Head, Node, Source
-from lazyt.ir.kernel import reduction_runs
+from lazyt.ir.op import reduction_runs
 from lazyt.ir.scalar import Const
 from lazyt.ops.reduction import IDENTITIES
 
