@@ -119,7 +119,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if idle:
             config.hook.pytest_deselected(items=idle)
             items[:] = [item for item in items if recorder.known.get(item.nodeid)]
-    items.sort(key=_place)
+    if config.getoption("--budget") is None:  # else the nearest to a change come first
+        items.sort(key=_place)
 
 
 def _place(item: pytest.Item) -> int:

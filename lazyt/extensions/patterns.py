@@ -217,12 +217,20 @@ class Rule:
     fired: int = field(default=0, compare=False)
 
 
+def _fits(new: Node, made: Node) -> bool:
+    """Whether a value can be repeated to the shape of another."""
+    pairs = zip(reversed(new.shape), reversed(made.shape))
+    return len(new.shape) <= len(made.shape) and all(a in (1, b) for a, b in pairs)
+
+
 class Rewriting:
     """A pass made of rules: ``run`` of a ``compiler.Pass``.
 
-    Every value is rewritten by the first rule that matches it, inputs before what reads them.
+    Every node is rewritten by the first rule that matches it, inputs before what reads them. What a
+    rule makes is repeated to the node's shape where it is smaller, as operands of a map are. Parts
+    of a map's expression are seen below the root of a pattern, but are not rewritten themselves.
 
-    Raises LazytError where a rule makes a value of another type.
+    Raises LazytError where a rule makes a value of another dtype, or of a shape that does not fit.
 
     Example:
         >>> from lazyt import compiler, ops
@@ -256,6 +264,8 @@ class Rewriting:
             new = rule.build(node=made, **found)
             if new is None:
                 continue
+            if new.dtype is made.dtype and new.shape != made.shape and _fits(new, made):
+                new = ops.broadcast_to(new, made.shape)  # an operand that was repeated
             if new.type != made.type:
                 raise LazytError(f"rule {rule.name or rule.build!r} made {new!r} of {made!r}")
             rule.fired += 1

@@ -282,7 +282,7 @@ def _number(value: Const) -> str:
         text = f'float("{found}")'
     else:
         text = repr(found)
-    return f"torch.tensor({text}, dtype=torch.{value.dtype.name})"
+    return f"torch.full((), {text}, dtype=torch.{value.dtype.name})"  # in lazyt, a constant
 
 
 def _map(node: Node, name: str, given: Sequence[str]) -> list[str]:

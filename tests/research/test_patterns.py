@@ -121,3 +121,10 @@ def test_rules_are_told_apart_by_what_they_do() -> None:
     assert not definition_of(one).hidden
     one([FORMS["a node"]()])
     assert one.rules[0].fired == 1 and definition_of(one) == definition_of(same)
+
+
+def test_operands_that_were_repeated_are_repeated_again() -> None:
+    rule = Rule(P.map("mul", P.any("x"), P.scalar(value=2)), lambda node, x: ops.apply("add", x, x))
+    row = ops.input_((4,), float32)
+    (made,) = Rewriting([rule])([ops.apply("mul", row, number(2, (3, 4)))])
+    assert made.shape == (3, 4) and rule.fired == 1

@@ -170,6 +170,10 @@ def test_bisect_of_a_program(tmp_path: Path, wrong_pass: str) -> None:
     assert "program.py:4" in done.stdout
     done = run("bisect", "program.py", "--target", "none", cwd=tmp_path)
     assert done.returncode == 0 and "every stage is right" in done.stdout
+    (tmp_path / "program.py").write_text("import torch\ntorch.ones(3) @ torch.ones(4)\n")
+    done = run("bisect", "program.py", "--target", "none", cwd=tmp_path)
+    assert done.returncode == 2 and "right" not in done.stdout, done.stdout
+    assert "ShapeError" in done.stderr  # by lazyt, under the name of torch
 
 
 def test_nothing_is_found_where_nothing_is_wrong(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_a_program_reads_like_one_that_was_written() -> None:
         "t0 = torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float32).reshape((2, 2))\n"
         "t1 = torch.tensor([1.0, 0.5], dtype=torch.float32).reshape((1, 2))\n"
         't2 = torch.einsum("ab,cb->ac", t0, t1)\n'
-        "t3 = torch.tensor(1.0, dtype=torch.float32)\n"
+        "t3 = torch.full((), 1.0, dtype=torch.float32)\n"
         "t4 = t2 + t3\n"
         "t5 = torch.maximum(t4, t0)\n"
         "t6 = t5.permute((1, 0))\n\n"

@@ -36,10 +36,13 @@ def _arguments(argv: Sequence[str]) -> Any:
 
 
 def graphs_of_program(path: str, arguments: Sequence[str]) -> dict[str, str]:
-    """The texts of all graphs that a program computes, each with the line that asked for it.
+    """The texts of all graphs that a program computes, each with the line that asked for it. As
+    under ``lazyt run``, ``import torch`` gives lazyt.
 
-    Raises UsageError where the program cannot be run; what it raises itself ends it only.
+    Raises UsageError where the program cannot be run, or ends with an error before anything is
+    computed; what it raises later ends it only, and is told.
     """
+    from lazyt.compat import torch_alias
     from lazyt.config import config
     from lazyt.plan import build
 
@@ -54,6 +57,7 @@ def graphs_of_program(path: str, arguments: Sequence[str]) -> dict[str, str]:
     build.Subject.compile = note  # type: ignore[method-assign]
     try:
         sys.argv = [path, *arguments]
+        torch_alias.install()
         with config.override(tier=1, disk_cache=False, any_size=False):
             runpy.run_path(path, run_name="__main__")
     except OSError as error:
@@ -62,7 +66,10 @@ def graphs_of_program(path: str, arguments: Sequence[str]) -> dict[str, str]:
         if ended.code not in (None, 0):
             print(f"{path} ends with {ended.code}", file=sys.stderr)
     except Exception as error:
-        print(f"{path} raises {type(error).__name__}: {error}", file=sys.stderr)
+        told = f"{path} raises {type(error).__name__}: {error}"
+        if not found:
+            raise UsageError(told) from error
+        print(told, file=sys.stderr)
     finally:
         build.Subject.compile = compiled  # type: ignore[method-assign]
         sys.argv = old
