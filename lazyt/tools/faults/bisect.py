@@ -7,6 +7,7 @@ kernels, the memory plan, a printer, the C compiler, or an interpreter.
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
 from collections.abc import Iterator, Sequence
@@ -46,6 +47,8 @@ def graphs_of_program(path: str, arguments: Sequence[str]) -> dict[str, str]:
     from lazyt.config import config
     from lazyt.plan import build
 
+    if not os.path.exists(path):
+        raise UsageError(f"there is no file {path}")
     found: dict[str, str] = {}
     compiled = build.Subject.compile
 
