@@ -17,7 +17,7 @@ from lazyt.config import config
 from lazyt.ir.dtypes import ALL, DType, bfloat16, bool_, float16, float32, float64, int32, int64
 from lazyt.ir.graph import Node, topological
 from lazyt.ir.printer import print_graph
-from lazyt.ir.scalar import FUNCTIONS
+from lazyt.ir.scalar import FUNCTIONS, HOMES
 from lazyt.ops.builders import arg_reduce, reduce_
 from lazyt.plan import generic as generic_plans
 from lazyt.plan import planning
@@ -112,6 +112,8 @@ def test_every_scalar_function(dtype: DType) -> None:
     roots = []
     for name, fn in FUNCTIONS.items():
         if dtype.kind not in fn.kinds or name in ("threefry", "bitcast"):
+            continue
+        if not HOMES[name].startswith("lazyt."):  # other tests define some of their own
             continue
         if name == "cast":
             roots += [ops.cast(a, other) for other in ALL if other is not dtype]
