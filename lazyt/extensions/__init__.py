@@ -147,11 +147,14 @@ def _number_of(new: Force) -> int:
 
 
 def _identity(part: Any) -> Any:
-    """What tells a part from others: passes are equal where they run the same function."""
+    """What tells a part from others: passes are equal where they run the same function on the same
+    graphs, everything else where it is one object, which ``_numbers`` keeps."""
     if part is None or isinstance(part, str):
         return part
     run = getattr(part, "run", None)
-    return (part.name, run) if isinstance(run, Hashable) and run is not None else id(part)
+    if run is None or not isinstance(run, Hashable):
+        return id(part)
+    return part.name, run, getattr(part, "needs_constants", False)
 
 
 def _is_recipe(one: Force) -> bool:

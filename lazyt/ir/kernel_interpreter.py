@@ -472,7 +472,7 @@ class _Interpreter:
             valid.append(everywhere)
             for item in stage.body:
                 made = self.step(item, scope, everywhere, carried)
-                if made is not None:
+                if made is not None:  # not of a store, which has no name
                     found.setdefault(item.name, []).append(made)  # type: ignore[union-attr]
         self._leave(stage, outer, found, valid, extent)
 

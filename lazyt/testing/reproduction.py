@@ -359,9 +359,9 @@ def _part(node: Node, name: str, given: Sequence[str]) -> list[str]:
     p = node.params
     rows = list(zip(p.starts, p.sizes, p.steps))  # PyTorch's steps are positive
     starts = [at + (size - 1) * step if step < 0 < size else at for at, size, step in rows]
-    turned = [axis for axis, step in enumerate(p.steps) if step < 0]
+    backwards = [axis for axis, step in enumerate(p.steps) if step < 0]
     text = f"{given[0]}[{_slices(starts, p.sizes, [abs(step) for step in p.steps])}]"
-    return [f"{name} = {text}" + (f".flip({turned})" if turned else "")]
+    return [f"{name} = {text}" + (f".flip({backwards})" if backwards else "")]
 
 
 def _pad(node: Node, name: str, given: Sequence[str]) -> list[str]:

@@ -292,7 +292,8 @@ def test_a_tuner_decides_the_forms_and_no_bit_changes() -> None:
     a, b = (lazyt.linspace(-1, 1, 64 * 64).reshape(64, 64).realize() for _ in range(2))
     expected = (a @ b).numpy().tobytes()
     tuner = Narrow()
-    with compiler.using(tuner=tuner):
+    # Of a plan that an earlier run left on disk nobody asks the tuner again.
+    with compiler.using(tuner=tuner), lazyt.config.override(disk_cache=False):
         assert (a @ b).numpy().tobytes() == expected
         text = lazyt.explain(a @ b).kernels[0].form
     assert tuner.chosen and text != lazyt.explain(a @ b).kernels[0].form
@@ -462,3 +463,15 @@ def test_plans_by_objects_that_nobody_can_look_into_are_not_kept(
         planning.clear()
         started = compile.started
         assert (x * 17).tolist() == [17.0] * 3 and compile.started == started
+
+
+def test_a_pass_that_sees_constants_is_another_one() -> None:
+    def run(roots: Any) -> Any:
+        return list(roots)
+
+    seen = []
+    for needs in (False, True, False):
+        step = compiler.Pass("same", run, "a test", needs_constants=needs)
+        with compiler.using(passes=[step]):
+            seen.append(lazyt.config.of_plans)
+    assert seen[0] == seen[2] != seen[1]

@@ -58,7 +58,7 @@ def difference(
     """
     ours, theirs = (bool(s.get("interpret")) for s in (wanted, found))
     if theirs and not ours:  # the interpreter says which values are exact
-        turned = difference(program, found, wanted)
-        return turned and turned._replace(wanted=turned.found, found=turned.wanted)
+        reverse = difference(program, found, wanted)
+        return reverse and reverse._replace(wanted=reverse.found, found=reverse.wanted)
     want = run(program, reference=ours and not theirs, **wanted)
     return first_difference(want, run(program, **found))
