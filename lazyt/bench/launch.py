@@ -1,4 +1,4 @@
-"""The beginning of a nursery: ``python launch.py FRAMEWORK THREADS DEVICE SOCKET``.
+"""The beginning of a nursery: ``python launch.py FRAMEWORK THREADS DEVICE SOCKET TREE``.
 
 It imports the framework and makes workers, as ``processes`` asks.
 
@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 PACKAGE = Path(__file__).resolve().parents[1]
+#: In the place of a folder: the lazyt that the interpreter finds by itself.
+INSTALLED = "-"
 
 
 class _AsProgram(importlib.machinery.SourceFileLoader):
@@ -37,12 +39,14 @@ class _AsProgram(importlib.machinery.SourceFileLoader):
 
 
 class _Finder:
-    """Finds the modules of ``lazyt.bench``."""
+    """Finds the modules of ``lazyt.bench``: this package's, whichever lazyt is timed."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None, target: Any = None) -> Any:
         spec = None
-        if name.startswith("lazyt.bench"):
+        if name == "lazyt.bench":
+            path = [str(PACKAGE)]
+        if name == "lazyt.bench" or name.startswith("lazyt.bench."):
             spec = importlib.machinery.PathFinder.find_spec(name, path)
         if spec is not None and spec.origin is not None:
             spec.loader = _AsProgram(name, spec.origin)
@@ -62,12 +66,12 @@ IMPORTS = {
 def main() -> None:
     """Prepares the process, imports the framework and waits for requests until the line ends."""
     framework, threads, device = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-    line = socket.socket(fileno=int(sys.argv[4]))
+    line, tree = socket.socket(fileno=int(sys.argv[4])), sys.argv[5] or str(PACKAGE.parent)
     if hasattr(os, "sched_setaffinity"):
         # The one limit that every framework respects.
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     # The folder of this file is not a place to import from: its modules have everyday names.
-    sys.path[0] = str(PACKAGE.parent)
+    sys.path[:1] = [] if tree == INSTALLED else [tree]
     # Problems of a user's file are loaded with lazyt, and the reference has to know them.
     is_reference = framework == "reference" and bool(os.environ.get("LAZYT_LOAD"))
     if framework not in ("lazyt", "lazy", "machine") and not is_reference:

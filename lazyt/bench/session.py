@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from lazyt.bench.frameworks import FRAMEWORKS, PEERS
+from lazyt.bench.launch import INSTALLED
 from lazyt.bench.problems import Workload
 from lazyt.bench.results import Limit, Result
 
@@ -45,12 +46,17 @@ class Place:
         python: the interpreter that has the framework.
         threads: of every framework.
         device: where tensors are; empty for the CPU.
+        tree: the folder whose lazyt it is; empty for this one, ``launch.INSTALLED`` for the
+            interpreter's own.
+        load: a file that lazyt loads, besides those that this process has loaded.
     """
 
     framework: str
     python: str
     threads: int
     device: str = ""
+    tree: str = ""
+    load: str = ""
 
 
 class Nursery:
@@ -61,12 +67,18 @@ class Nursery:
         count = str(place.threads)
         names = ("OMP", "MKL", "OPENBLAS", "NUMEXPR")
         settings = {**{f"{name}_NUM_THREADS": count for name in names}, "LAZYT_THREADS": count}
+        environment = {**os.environ, **settings}
+        if place.load:
+            loads = [os.environ.get("LAZYT_LOAD", ""), place.load]
+            environment["LAZYT_LOAD"] = os.pathsep.join(path for path in loads if path)
+        if place.tree == INSTALLED:
+            environment.pop("PYTHONPATH", None)  # it may hold the lazyt that runs the command
         self.line, theirs = socket.socketpair()
-        words = [place.framework, count, place.device, str(theirs.fileno())]
+        words = [place.framework, count, place.device, str(theirs.fileno()), place.tree]
         self.process = subprocess.Popen(
             [place.python, str(LAUNCH), *words],
             stdin=subprocess.DEVNULL,
-            env={**os.environ, **settings},
+            env=environment,
             pass_fds=[theirs.fileno()],
         )
         theirs.close()
@@ -265,9 +277,9 @@ class Session:
         """One workload in all frameworks, turn by turn."""
         with tempfile.TemporaryDirectory(prefix="lazyt-bench-") as name:
             folder = Path(name)
-            facts = self._reference(workload, folder)
+            facts = self.reference(workload, folder)
             frameworks = [f for f in self.options.frameworks if f not in self.missing]
-            results = [self._empty(workload, f, facts) for f in frameworks]
+            results = [self.empty(workload, f, facts) for f in frameworks]
             if "failed" in facts:
                 for result in results:
                     result.problem = f"the reference: {facts['failed']}"
@@ -275,7 +287,7 @@ class Session:
             workers = [(r, self._worker(r.framework, folder)) for r in results]
             try:
                 for result, worker in workers:
-                    self._begin(result, worker, folder)
+                    self.begin(result, worker, folder)
                 _compare_histories(results)
                 self._take_turns(workers)
             finally:
@@ -296,7 +308,7 @@ class Session:
             first = turn % len(workers)
             for result, worker in (*workers[first:], *workers[:first]):
                 done = len(result.rounds)
-                self._sample(result, worker, turn)
+                self.sample(result, worker, turn)
                 if not looks or len(result.rounds) == done:
                     continue
                 # On shared machines the bandwidth changes within seconds.
@@ -321,7 +333,7 @@ class Session:
             folder = Path(self._shared.name)
         return self.nurseries.worker(place, folder)
 
-    def _empty(self, workload: Workload, framework: str, facts: dict[str, Any]) -> Result:
+    def empty(self, workload: Workload, framework: str, facts: dict[str, Any]) -> Result:
         made = Result(workload.name, framework, workload.suite, workload.dims(self.options.quick))
         made.nbytes, made.flops = facts.get("nbytes", 0), facts.get("flops", 0.0)
         return made
@@ -330,7 +342,7 @@ class Session:
         path = str(folder / "reference.npz")
         return {"workload": workload, "quick": self.options.quick, "reference": path}
 
-    def _reference(self, workload: Workload, folder: Path) -> dict[str, Any]:
+    def reference(self, workload: Workload, folder: Path) -> dict[str, Any]:
         worker = self._worker("reference", folder)
         try:
             reply = worker.ask(self._first(workload.name, folder))
@@ -339,7 +351,7 @@ class Session:
         self.advance(f"{workload.name}: reference")
         return reply
 
-    def _begin(self, result: Result, worker: Worker, folder: Path) -> None:
+    def begin(self, result: Result, worker: Worker, folder: Path) -> None:
         """First call and check."""
         reply = worker.ask(self._first(result.workload, folder))
         if "missing" in reply:
@@ -357,7 +369,7 @@ class Session:
                 result.problem = f"wrong result: error {result.error:.2g}"
         self.advance(f"{result.workload}: {result.framework} begins")
 
-    def _sample(self, result: Result, worker: Worker, turn: int) -> None:
+    def sample(self, result: Result, worker: Worker, turn: int) -> None:
         if not result.problem and not result.absent:
             time.sleep(PAUSE)
             reply = worker.ask({"samples": self.options.samples, "limit": TURN_LIMIT})

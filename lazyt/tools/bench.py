@@ -1,11 +1,15 @@
-"""``python -m lazyt bench``: lazyt's speed beside other frameworks, and ``bench compare``."""
+"""``python -m lazyt bench``: lazyt's speed beside other frameworks; ``bench compare`` and ``bench
+ab`` say what changed between two runs, or two versions."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import json
+import math
 import os
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from lazyt.tools.arguments import Parser, UsageError, write_output
 
 if TYPE_CHECKING:
+    from lazyt.bench.comparison import Rules
     from lazyt.bench.problems import Workload
     from lazyt.bench.results import Result, Run
     from lazyt.bench.session import Session
@@ -29,7 +34,8 @@ def _parser() -> Parser:
         loads=True,
         prog="lazyt bench",
         description="Time lazyt beside whichever peers are installed.",
-        epilog="`lazyt bench compare A.json B.json` shows what changed between two runs.",
+        epilog="`lazyt bench compare A.json B.json` shows what changed between two runs, "
+        "`lazyt bench ab A B` times two versions side by side.",
     )
     parser.add_argument("--suite", choices=[*SUITES, "all"], help="peers; on a GPU: gpu")
     parser.add_argument(
@@ -59,9 +65,11 @@ def _parser() -> Parser:
 
 
 def run(argv: Sequence[str]) -> int:
-    """The command; 1 when lazyt failed at something or was wrong."""
+    """The command; 1 when lazyt failed at something or was wrong, or became slower than allowed."""
     if argv[:1] == ["compare"]:
         return _compare(argv[1:])
+    if argv[:1] == ["ab"]:
+        return _side_by_side(argv[1:])
     given = _parser().parse_args(argv)
     from lazyt.bench.problems import select
 
@@ -213,20 +221,107 @@ def _report(measured: Run, given: argparse.Namespace) -> None:
         raise UsageError(f"cannot write {error.filename}: {error.strerror}") from None
 
 
+def _add_rules(parser: Parser) -> None:
+    """The arguments by which changes are judged, and files of what was found."""
+    parser.add_argument("--ci", type=float, default=95, help="confidence in per cent (95)")
+    parser.add_argument(
+        "--fail-above", type=float, metavar="RATIO",
+        help="exit with 1 if anything is surely slower than by this factor, or not right any more",
+    )  # fmt: skip
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all of it there")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write a line for each change")
+
+
+def _rules(given: argparse.Namespace, paired: bool) -> Rules:
+    from lazyt.bench.comparison import THRESHOLD, Rules
+
+    if not 50 <= given.ci < 100:
+        raise UsageError(f"--ci is a confidence of 50 to below 100 per cent, not {given.ci:g}")
+    limit = THRESHOLD if given.fail_above is None else given.fail_above
+    if not 1 <= limit < math.inf:
+        raise UsageError(f"--fail-above is a factor of 1 or more, not {limit:g}")
+    return Rules(given.ci / 100, limit, paired)
+
+
+def _show_changes(before: Run, after: Run, rules: Rules, given: argparse.Namespace) -> int:
+    """Prints and writes what changed; 1 where that is more than is allowed."""
+    from lazyt.bench.comparison import compare, conclusion, to_csv, to_json
+    from lazyt.bench.report import comparison_table
+
+    changes = compare(before, after, rules)
+    comparison_table(changes, rules).show()
+    print("\n".join(conclusion(changes, rules)))
+    if before.machine.get("cpu") != after.machine.get("cpu"):
+        print("The two were measured on different processors.")
+    if given.json:
+        text = json.dumps(to_json(before, after, changes, rules), indent=1) + "\n"
+        write_output(str(given.json), text)
+    if given.csv:
+        write_output(str(given.csv), to_csv(changes))
+    return int(given.fail_above is not None and any(change.fails for change in changes))
+
+
 def _compare(argv: Sequence[str]) -> int:
     parser = Parser(prog="lazyt bench compare", description="What changed between two runs.")
     parser.add_argument("before", type=Path)
     parser.add_argument("after", type=Path)
+    _add_rules(parser)
     given = parser.parse_args(argv)
-    from lazyt.bench.report import compare
+    rules = _rules(given, paired=False)
     from lazyt.bench.results import read
 
     try:
-        table, lines = compare(read(given.before), read(given.after))
+        before, after = read(given.before), read(given.after)
     except ValueError as error:
         raise UsageError(str(error)) from None
     except OSError as error:
         raise UsageError(f"cannot read {error.filename}: {error.strerror}") from None
-    table.show()
-    print("\n".join(lines))
-    return 0
+    return _show_changes(before, after, rules, given)
+
+
+def _side_by_side(argv: Sequence[str]) -> int:
+    parser = Parser(
+        prog="lazyt bench ab",
+        description="Time two versions of lazyt, turn by turn, so that what else the machine does "
+        "hits both alike.",
+        epilog="A version is a commit, a folder with a package lazyt, an interpreter with lazyt "
+        "installed, a FILE.py that is loaded into this lazyt, or the word this.",
+    )
+    parser.add_argument("before")
+    parser.add_argument("after")
+    parser.add_argument("--suite", choices=[*SUITES, "all"], default="peers")
+    parser.add_argument("--only", default="", help="names of workloads or patterns, with commas")
+    parser.add_argument("--rounds", type=int, default=12, help="turns of each version (12)")
+    parser.add_argument("--samples", type=int, default=3, help="timed calls of a turn (3)")
+    parser.add_argument("--threads", type=int, help="as many as cores")
+    parser.add_argument("--quick", action="store_true", help="small sizes")
+    _add_rules(parser)
+    given = parser.parse_args(argv)
+    rules = _rules(given, paired=True)
+    if given.rounds < 2:
+        raise UsageError("--rounds has to be 2 at least: one says nothing of the next")
+    from lazyt.bench.problems import select
+    from lazyt.bench.results import Run, describe_machine
+    from lazyt.bench.session import Options, Session
+    from lazyt.bench.side_by_side import LAUNCHES, measure, side
+    from lazyt.runtime import devices
+
+    threads = given.threads or devices.core_count()
+    options = Options(("lazyt",), threads, sys.executable, given.rounds, given.samples, given.quick)
+    settings = {name: getattr(options, name) for name in ("threads", "rounds", "samples", "quick")}
+    machine = describe_machine()
+    before = Run(machine, {**settings, "version": given.before}, [])
+    after = Run(machine, {**settings, "version": given.after}, [])
+    with tempfile.TemporaryDirectory(prefix="lazyt-bench-") as scratch:
+        try:
+            chosen = select([name for name in given.only.split(",") if name], given.suite)
+            sides = [side(name, Path(scratch)) for name in (given.before, given.after)]
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        each = 1 + 2 * (min(LAUNCHES, given.rounds) + given.rounds)
+        with Session(options) as session, _progress(session, each * len(chosen)):
+            for workload in chosen:
+                old, new = measure(session, workload, "lazyt", sides)
+                before.results.append(old)
+                after.results.append(new)
+    return _show_changes(before, after, rules, given)

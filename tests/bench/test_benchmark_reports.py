@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lazyt.__main__ import main
 from lazyt.bench import report
+from lazyt.bench.comparison import Change, Rules, compare, conclusion
 from lazyt.bench.report import format_time, main_table, summary
 from lazyt.bench.results import (
     SCHEMA,
@@ -142,20 +146,111 @@ def test_files_hold_everything_and_other_forms_are_refused(tmp_path: Path) -> No
         read(tmp_path / "bad.json")
 
 
-def test_two_runs_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before, after = made_up(), made_up(own=4e-3)
-    after.results[3].problem = "wrong result: error 1"
-    write(before, tmp_path / "a.json")
-    write(after, tmp_path / "b.json")
-    assert main(["bench", "compare", str(tmp_path / "a.json"), str(tmp_path / "b.json")]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    # The largest change first, then what stayed.
-    assert lines[3].split() == ["relu", "lazyt", "1", "ms", "4", "ms", "4.00", "0.50", "2.00"]
-    assert [line.split()[-3] for line in lines[4:7]] == ["1.00"] * 3
-    assert "lazyt: 4.00 over 1 workloads, 1 slower and 0 faster by more than 10 %" in lines
-    assert "sum, lazyt: was well -> wrong result: error 1" in lines
-    assert main(["bench", "compare", str(tmp_path / "a.json"), __file__]) == 2
-    assert "is not JSON" in capsys.readouterr().err
+def rounds_of(seconds: float, noise: float, seed: int, count: int = 12) -> list[list[float]]:
+    """Rounds of three samples about a time, whose logarithms spread by ``noise``."""
+    draws = np.random.default_rng(seed).normal(0, noise, (count, 3))
+    return [[seconds * math.exp(draw) for draw in turn] for turn in draws]
+
+
+def two_workloads(seconds: float, seed: int, noise: float = 0.02, machine: float = 1.0) -> Run:
+    """One that takes so long, another that never changes, both beside PyTorch, on a machine that
+    takes ``machine`` times as long for everything."""
+    results = []
+    for number, (name, own) in enumerate((("relu", seconds), ("sum", 2e-3))):
+        for place, (framework, time) in enumerate((("lazyt", own), ("torch", 3e-3))):
+            made = timed(name, framework)
+            made.rounds = rounds_of(machine * time, noise, 100 * seed + 10 * number + place)
+            made.limits = [Limit(2e9 / machine, 1e12 / machine)] * len(made.rounds)
+            results.append(made)
+    return Run({"cpu": "one"}, {"threads": 2, "by": "median"}, results)
+
+
+def told(before: Run, after: Run, **rules: object) -> dict[tuple[str, str], Change]:
+    changes = compare(before, after, Rules(**rules))  # type: ignore[arg-type]
+    return {(change.workload, change.framework): change for change in changes}
+
+
+def test_a_slower_workload_is_told_from_a_slower_machine() -> None:
+    slower = told(two_workloads(1e-3, 1), two_workloads(1.2e-3, 2))
+    assert slower["relu", "lazyt"].verdict == "slower" and slower["relu", "lazyt"].fails
+    assert slower["relu", "lazyt"].control == "torch"
+    assert slower["sum", "lazyt"].verdict == "no difference" and not slower["sum", "lazyt"].fails
+    moved = told(two_workloads(1e-3, 3), two_workloads(1e-3, 4, machine=1.3))
+    assert not any(change.fails for change in moved.values())
+    assert moved["relu", "lazyt"].ratio.ratio > 1.2  # type: ignore[union-attr]
+    faster = told(two_workloads(1e-3, 5), two_workloads(0.7e-3, 6))
+    assert faster["relu", "lazyt"].verdict == "faster"
+    noisy = told(two_workloads(1e-3, 7, noise=0.5), two_workloads(1e-3, 8, noise=0.5))
+    assert noisy["relu", "lazyt"].verdict == "too noisy"
+
+
+def test_equal_code_seldom_fails_and_a_fifth_more_is_found() -> None:
+    alarms = [told(two_workloads(1e-3, 2 * n), two_workloads(1e-3, 2 * n + 1)) for n in range(60)]
+    assert sum(any(change.fails for change in run.values()) for run in alarms) == 0
+    found = [told(two_workloads(1e-3, 2 * n), two_workloads(1.2e-3, 2 * n + 1)) for n in range(40)]
+    assert sum(run["relu", "lazyt"].fails for run in found) >= 38
+
+
+def test_pairs_forgive_what_hits_both() -> None:
+    """Rounds that are three times as long for both say nothing of either."""
+
+    def disturbed(seconds: float, seed: int) -> Run:
+        made = timed("relu", "lazyt")
+        rounds = rounds_of(seconds, 0.01, seed)
+        made.rounds = [[3 * s for s in r] if n % 2 else r for n, r in enumerate(rounds)]
+        return Run({}, {}, [made])
+
+    before, after = disturbed(1e-3, 1), disturbed(1.1e-3, 2)
+    assert told(before, after, paired=True)["relu", "lazyt"].fails
+    assert not told(before, after)["relu", "lazyt"].fails
+
+
+def test_what_went_wrong_fails_and_what_cannot_be_compared_is_said() -> None:
+    before, after = two_workloads(1e-3, 1), two_workloads(1e-3, 2)
+    after.results[0].problem = "wrong result: error 1"
+    after.results[2].dims = {"n": 8}
+    found = told(before, after)
+    assert found["relu", "lazyt"].fails
+    assert found["relu", "lazyt"].verdict == "failed: wrong result: error 1"
+    assert found["sum", "lazyt"].verdict == "other sizes" and not found["sum", "lazyt"].fails
+    few = two_workloads(1e-3, 1)
+    few.results[0].rounds = few.results[0].rounds[:1]
+    assert told(few, before)["relu", "lazyt"].verdict == "too few rounds"
+    rules = Rules()
+    assert conclusion([], rules) == ["No workload and framework was timed in both."]
+    short = two_workloads(1e-3, 1), two_workloads(1e-3, 2)
+    for result in (*short[0].results, *short[1].results):
+        result.rounds = result.rounds[:3]
+    said = "\n".join(conclusion(compare(*short, rules), rules))
+    assert "have fewer than the 5 rounds" in said
+
+
+def test_two_files_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = tmp_path / "a.json", tmp_path / "b.json"
+    write(two_workloads(1e-3, 1), first)
+    write(two_workloads(1.3e-3, 2), second)
+    files = [str(first), str(second)]
+    outputs = ["--json", str(tmp_path / "c.json"), "--csv", str(tmp_path / "c.csv")]
+    assert main(["bench", "compare", *files]) == 0
+    assert main(["bench", "compare", *files, "--fail-above", "1.05", *outputs]) == 1
+    said = capsys.readouterr().out
+    assert "1 slower, 0 faster" in said and "written: " in said
+    facts = json.loads((tmp_path / "c.json").read_text(encoding="utf-8"))
+    assert facts["fails"] and facts["rules"]["threshold"] == 1.05
+    assert facts["changes"][0]["workload"] == "relu" and facts["changes"][0]["fails"]
+    rows = list(csv.DictReader((tmp_path / "c.csv").read_text(encoding="utf-8").splitlines()))
+    assert len(rows) == 4 and rows[0]["verdict"] == "slower" and float(rows[0]["low"]) > 1.05
+    assert main(["bench", "compare", *files, "--fail-above", "1.6"]) == 0
+    assert main(["bench", "compare", str(first), str(first), "--fail-above", "1.05"]) == 0
+    capsys.readouterr()
+    for wrong, message in (
+        ([str(first), __file__], "is not JSON"),
+        ([*files, "--ci", "101"], "--ci is a confidence"),
+        ([*files, "--fail-above", "0.5"], "--fail-above is a factor"),
+        ([*files, "--csv", str(tmp_path / "no" / "c.csv")], "cannot write"),
+    ):
+        assert main(["bench", "compare", *wrong]) == 2
+        assert message in capsys.readouterr().err
 
 
 def test_pages_and_pictures(tmp_path: Path) -> None:

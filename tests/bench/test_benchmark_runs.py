@@ -18,6 +18,7 @@ import lazyt
 from lazyt.__main__ import main
 from lazyt.bench import session, suites
 from lazyt.bench.frameworks import FRAMEWORKS, PEERS
+from lazyt.bench.launch import PACKAGE
 from lazyt.bench.names import NotOffered, numpy_names, reference_names
 from lazyt.bench.problems import Workload, select, workloads
 from lazyt.bench.results import Limit, read
@@ -241,12 +242,51 @@ def test_the_command_measures_two_workloads_without_peers(tmp_path: Path, capsys
         (["--suite", "nothing"], "invalid choice"),
         (["--only", "tiny", "--resume"], "--resume needs --json"),
         (["compare", "a.json", "b.json"], "cannot read"),
+        (["ab", "this", "no-such-commit", "--only", "tiny"], "is no commit"),
+        (["ab", "this", "no-such-file.py", "--only", "tiny"], "there is no file"),
+        (["ab", "this", "this", "--only", "nothing"], "no workload is called nothing"),
+        (["ab", "this", "this", "--rounds", "1"], "--rounds has to be 2"),
     ],
 )
 def test_wrong_usage_is_one_line(arguments: Sequence[str], message: str, capsys: Capture) -> None:
     assert main(["bench", *arguments]) == 2
     said = capsys.readouterr()
     assert message in said.err and said.err.count("\n") == 1 and not said.out
+
+
+#: Has each exponential computed twice more, to no effect.
+SLOWED = """
+from lazyt import compiler, ops
+from lazyt.ir.graph import rebuild, remake
+
+
+def slowed(roots):
+    def change(node, inputs):
+        made = remake(node, inputs)
+        if made.op.name == "map" and made.dtype.kind == "f" and "exp" in repr(made.params):
+            below = ops.apply("neg", ops.apply("abs", inputs[0]))
+            more = ops.apply("neg", ops.apply("exp", ops.apply("exp", below)))
+            made = ops.apply("maximum", made, ops.broadcast_to(more, made.shape))
+        return made
+
+    return rebuild(roots, change)
+
+
+compiler.register_pass(compiler.Pass("slowed", slowed, "more work for each exp"))
+"""
+
+
+def test_versions_are_timed_side_by_side(tmp_path: Path, capsys: Capture) -> None:
+    """A file that makes a kernel slower is found, and the same code twice is not."""
+    file, found = tmp_path / "slowed.py", tmp_path / "found.json"
+    file.write_text(SLOWED, encoding="utf-8")
+    command = ["bench", "ab", "--only", "softmax@small", "--suite", "all", "--rounds", "8"]
+    command += ["--threads", "1", "--fail-above", "1.05"]
+    assert main([*command, "this", str(file), "--json", str(found)]) == 1
+    facts = json.loads(found.read_text(encoding="utf-8"))
+    assert facts["rules"]["paired"] and facts["changes"][0]["verdict"] == "slower"
+    assert facts["after"]["settings"]["version"] == str(file)
+    assert main([*command, "this", str(PACKAGE.parent)]) == 0
 
 
 def test_workloads_are_listed(capsys: Capture) -> None:
