@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import html
 import importlib
+import io
 import math
 import sys
 from collections.abc import Sequence
@@ -88,6 +90,21 @@ def _svg(run: Run) -> str:
             f'<text x="{x:.1f}" y="12" text-anchor="middle">{2.0**power:g}</text>'
         )
     return "\n".join([*parts, "</svg>"])
+
+
+def to_csv(run: Run) -> str:
+    """A line for each workload and framework, seconds as numbers, with names of columns first."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    head = ["workload", "suite", "framework", "version", "median_s", "min_s", "first_s", "again_s"]
+    writer.writerow([*head, "ratio_to_best_peer", "of_limit", "bytes", "flops", "error", "problem"])
+    for result in run.results:
+        ratio = run.ratio(result.workload) if result.framework == "lazyt" else None
+        row: list[object] = [result.workload, result.suite, result.framework, result.version]
+        row += [result.median, result.least, result.cold_first_s, result.warm_first_s]
+        row += [ratio, run.share(result), result.nbytes, result.flops, result.error]
+        writer.writerow([*row, result.problem or result.absent])
+    return text.getvalue()
 
 
 def to_html(run: Run) -> str:

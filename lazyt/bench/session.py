@@ -334,6 +334,7 @@ class Session:
         return self.nurseries.worker(place, folder)
 
     def empty(self, workload: Workload, framework: str, facts: dict[str, Any]) -> Result:
+        """A result without times, with what the reference's ``facts`` say of the workload."""
         made = Result(workload.name, framework, workload.suite, workload.dims(self.options.quick))
         made.nbytes, made.flops = facts.get("nbytes", 0), facts.get("flops", 0.0)
         return made
@@ -343,6 +344,7 @@ class Session:
         return {"workload": workload, "quick": self.options.quick, "reference": path}
 
     def reference(self, workload: Workload, folder: Path) -> dict[str, Any]:
+        """Writes the right results into ``folder``; what there is to know, or why it ``failed``."""
         worker = self._worker("reference", folder)
         try:
             reply = worker.ask(self._first(workload.name, folder))
@@ -370,6 +372,7 @@ class Session:
         self.advance(f"{result.workload}: {result.framework} begins")
 
     def sample(self, result: Result, worker: Worker, turn: int) -> None:
+        """One turn: adds its samples to the result, or says in it what went wrong."""
         if not result.problem and not result.absent:
             time.sleep(PAUSE)
             reply = worker.ask({"samples": self.options.samples, "limit": TURN_LIMIT})

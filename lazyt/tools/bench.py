@@ -59,8 +59,12 @@ def _parser() -> Parser:
     parser.add_argument(
         "--resume", action="store_true", help="keep what the --json file has, measure the rest"
     )
-    for kind in ("json", "html", "png"):
+    for kind in ("json", "html", "png", "csv"):
         parser.add_argument(f"--{kind}", type=Path, metavar="FILE", help=f"write {kind} there")
+    parser.add_argument(
+        "--roofline", type=Path, metavar="FILE.svg",
+        help="draw what lazyt reached below the machine's bounds there",
+    )  # fmt: skip
     return parser
 
 
@@ -215,10 +219,32 @@ def _report(measured: Run, given: argparse.Namespace) -> None:
         if given.png:
             report.write_png(measured, given.png)
             print(f"written: {given.png}")
+        if given.csv:
+            write_output(str(given.csv), report.to_csv(measured))
+        if given.roofline:
+            draw_roofline(measured, given.roofline)
     except ImportError:
         raise UsageError("--png needs matplotlib") from None
     except OSError as error:
         raise UsageError(f"cannot write {error.filename}: {error.strerror}") from None
+
+
+def draw_roofline(measured: Run, path: Path) -> None:
+    """Draws lazyt's workloads that count operations, and says how many do not."""
+    from lazyt.tools.captures.figures import Point, roofline
+
+    own = [r for r in measured.results if r.framework == "lazyt" and measured.seconds(r)]
+    points = [
+        Point(r.workload, r.nbytes, r.flops, measured.seconds(r) or 0.0, "") for r in own if r.flops
+    ]
+    bandwidth, peak = measured.bandwidth, measured.peak
+    if not points or not bandwidth or not peak:
+        why = "no workload counts operations" if not points else "the machine's bounds are unknown"
+        print(f"no roofline is drawn: {why}", file=sys.stderr)
+        return
+    write_output(str(path), roofline(points, bandwidth, peak, alone=True))
+    if left := len(own) - len(points):
+        print(f"{left} workloads that are no products or convolutions are not in the roofline")
 
 
 def _add_rules(parser: Parser) -> None:

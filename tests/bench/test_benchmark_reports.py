@@ -6,6 +6,7 @@ import csv
 import json
 import math
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from lazyt.bench.results import (
     to_json,
     write,
 )
+from lazyt.tools.bench import draw_roofline
 
 
 def timed(workload: str, framework: str, *seconds: float, **facts: object) -> Result:
@@ -253,12 +255,31 @@ def test_two_files_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[st
         assert message in capsys.readouterr().err
 
 
+def test_a_roofline_names_its_points(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = made_up()
+    run.results[0].flops = 1e6
+    draw_roofline(run, tmp_path / "roofline.svg")
+    assert "1 workloads that are no products" in capsys.readouterr().out
+    root = ElementTree.parse(tmp_path / "roofline.svg").getroot()
+    space = "{http://www.w3.org/2000/svg}"
+    assert len(root.findall(f"{space}circle")) == 1
+    assert "relu" in [text.text for text in root.findall(f"{space}text")]
+    run.results[0].flops = 0
+    draw_roofline(run, tmp_path / "none.svg")
+    assert "no roofline is drawn: no workload counts operations" in capsys.readouterr().err
+    assert not (tmp_path / "none.svg").exists()
+
+
 def test_pages_and_pictures(tmp_path: Path) -> None:
     run = made_up()
     run.results[0].workload = run.results[1].workload = run.results[2].workload = "a<b"
     page = report.to_html(run)
     assert "a&lt;b" in page and "a<b" not in page
     assert page.count("<rect") == 2 and 'class="green"' in page and 'class="red"' in page
+    rows = list(csv.DictReader(report.to_csv(made_up()).splitlines()))
+    assert len(rows) == 7 and rows[0]["workload"] == "relu"
+    assert float(rows[0]["ratio_to_best_peer"]) == 0.5 and float(rows[0]["median_s"]) == 1e-3
+    assert rows[5]["problem"] == "wrong result: error 0.5" and rows[1]["ratio_to_best_peer"] == ""
     pytest.importorskip("matplotlib")
     report.write_png(run, tmp_path / "r.png")
     assert (tmp_path / "r.png").read_bytes()[1:4] == b"PNG"

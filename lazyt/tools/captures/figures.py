@@ -88,13 +88,19 @@ class Point(NamedTuple):
     keys: str
 
 
-def roofline(points: Sequence[Point], bandwidth: float, peak: float) -> str:
+#: What a page says of its texts, for pictures in files of their own.
+_TEXTS = "<style>text { font: 12px system-ui, sans-serif } .dim { fill: #667 }</style>"
+
+
+def roofline(points: Sequence[Point], bandwidth: float, peak: float, alone: bool = False) -> str:
     """Operations per second over operations per byte, both logarithmic, below the machine's bounds
     (Williams, Waterman and Patterson, 2009).
 
     Args:
         points: launches; those that do no arithmetic, or have no time, are left out.
         bandwidth, peak: bytes and operations per second at best.
+        alone: whether the picture is a file of its own, so that points have their names beside
+            them.
     """
     shown = [p for p in points if p.nbytes > 0 and p.flops > 0 and p.seconds > 0]
     if not shown:
@@ -111,7 +117,8 @@ def roofline(points: Sequence[Point], bandwidth: float, peak: float) -> str:
         left = _LEFT + across * (math.log10(x) - x0) / (x1 - x0)
         return left, _TOP + down * (1 - (math.log10(y) - y0) / (y1 - y0))
 
-    parts = _grid((x0, x1), (y0, y1), place)
+    parts = [_TEXTS] if alone else []
+    parts += _grid((x0, x1), (y0, y1), place)
     start, end = max(10**x0, 10**y0 / bandwidth), 10**x1
     roof = [(start, bandwidth * start), (ridge, peak), (end, peak)]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*corner) for corner in roof))
@@ -127,6 +134,13 @@ def roofline(points: Sequence[Point], bandwidth: float, peak: float) -> str:
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5.5" fill="#3f7fd0" fill-opacity=".75" '
             f'stroke="#fff"{_keys(point.keys)}><title>{html.escape(label)}</title></circle>'
         )
+        if alone:
+            # A name may not leave the picture.
+            beside, anchor = (x - 8, "end") if x > _LEFT + across / 2 else (x + 8, "start")
+            parts.append(
+                f'<text x="{beside:.1f}" y="{y + 4:.1f}" text-anchor="{anchor}">'
+                f"{html.escape(_short(point.name))}</text>"
+            )
     parts.append(
         f'<text x="{_LEFT + across / 2:.0f}" y="{_HEIGHT - 6}" text-anchor="middle" class="dim">'
         "operations per byte</text>"
