@@ -254,7 +254,7 @@ def test_wrong_usage_is_one_line(arguments: Sequence[str], message: str, capsys:
     assert message in said.err and said.err.count("\n") == 1 and not said.out
 
 
-#: Has each exponential computed twice more, to no effect.
+#: Has each exponential computed ten times more, to no effect.
 SLOWED = """
 from lazyt import compiler, ops
 from lazyt.ir.graph import rebuild, remake
@@ -265,7 +265,10 @@ def slowed(roots):
         made = remake(node, inputs)
         if made.op.name == "map" and made.dtype.kind == "f" and "exp" in repr(made.params):
             below = ops.apply("neg", ops.apply("abs", inputs[0]))
-            more = ops.apply("neg", ops.apply("exp", ops.apply("exp", below)))
+            more = below
+            for _ in range(10):
+                more = ops.apply("exp", ops.apply("neg", more))
+            more = ops.apply("neg", more)
             made = ops.apply("maximum", made, ops.broadcast_to(more, made.shape))
         return made
 
@@ -282,7 +285,9 @@ def test_versions_are_timed_side_by_side(tmp_path: Path, capsys: Capture) -> Non
     file.write_text(SLOWED, encoding="utf-8")
     command = ["bench", "ab", "--only", "softmax@small", "--suite", "all", "--rounds", "8"]
     command += ["--threads", "1", "--fail-above", "1.05"]
-    assert main([*command, "this", str(file), "--json", str(found)]) == 1
+    # A machine that does other things may be too noisy once.
+    slower = [*command, "this", str(file), "--json", str(found)]
+    assert any(main(slower) == 1 for _ in range(4))
     facts = json.loads(found.read_text(encoding="utf-8"))
     assert facts["rules"]["paired"] and facts["changes"][0]["verdict"] == "slower"
     assert facts["after"]["settings"]["version"] == str(file)
