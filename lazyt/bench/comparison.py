@@ -68,7 +68,7 @@ class Change:
         p_above: the same for a slow-down up to the threshold.
         verdict: ``SLOWER``, ``FASTER``, ``SAME``, ``NOISY``, or what keeps the two from being
             compared.
-        fails: whether it is surely slower by more than the threshold, or not right any more.
+        fails: whether lazyt is surely slower by more than the threshold, or not right any more.
     """
 
     workload: str
@@ -114,7 +114,8 @@ def compare(before: Run, after: Run, rules: Rules) -> list[Change]:
 def _change(old: Result, new: Result, before: Run, after: Run, rules: Rules) -> Change:
     made = Change(new.workload, new.framework, before.seconds(old), after.seconds(new))
     if old.problem or new.problem:
-        return replace(made, verdict=_broken(old, new), fails=bool(new.problem and not old.problem))
+        fails = new.framework in OWN and bool(new.problem and not old.problem)
+        return replace(made, verdict=_broken(old, new), fails=fails)
     if old.absent or new.absent:
         return replace(made, verdict="absent")
     if (old.dims, old.nbytes) != (new.dims, new.nbytes):

@@ -84,7 +84,8 @@ class Nursery:
         theirs.close()
 
     def make(self, folder: Path, errors: int) -> tuple[socket.socket, int]:
-        """A worker: a socket to talk to it and its process number.
+        """A worker: a socket to talk to it and its process number, 0 where this process has ended:
+        there may be no such framework, or a file that it cannot load.
 
         Args:
             folder: for the disk caches of frameworks.
@@ -93,8 +94,12 @@ class Nursery:
         ours, theirs = socket.socketpair()
         with theirs:
             request = json.dumps({"folder": str(folder), "fork": FORKS}).encode()
-            socket.send_fds(self.line, [request], [theirs.fileno(), errors])
-        return ours, int(self.line.recv(100))
+            try:
+                socket.send_fds(self.line, [request], [theirs.fileno(), errors])
+                number = self.line.recv(100)
+            except ConnectionError:
+                number = b""
+        return ours, int(number or 0)
 
     def await_end(self, pid: int) -> str:
         """How a worker that is at its end ended."""
@@ -206,7 +211,12 @@ class Worker:
         return code
 
     def _ended(self) -> dict[str, Any]:
-        code = self._await() if self.pid else "an unknown code"
+        if self.pid:
+            code = self._await()
+        else:  # what it had to say is on the screen
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.nursery.process.wait(END_LIMIT)
+            return {"failed": f"the process ended with {self.nursery.process.poll()} at its start"}
         self.errors.seek(0)
         words = self.errors.read().strip().splitlines()
         return {"failed": f"the process ended with {code}: {words[-1] if words else 'silently'}"}

@@ -77,7 +77,7 @@ def side(text: str, scratch: Path) -> Side:
 
 
 def _exported(commit: str, scratch: Path) -> Path:
-    """The package as it was at a commit, in a folder of its own."""
+    """The package as it was at a commit, in a folder below ``scratch``."""
     for folder in (Path.cwd(), PACKAGE.parent):
         found = _git(folder, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")
         if found is None:
@@ -135,7 +135,7 @@ def measure(
             Place(framework, s.python, options.threads, options.device, s.tree, s.load)
             for s in sides
         ]
-        # Each keeps its plans in a folder of its own, for the next launch to find.
+        # Each has a folder for its plans, which its next launch finds.
         homes = [folder / str(number) for number in range(len(sides))]
         for home in homes:
             home.mkdir()

@@ -277,6 +277,10 @@ def _show_changes(before: Run, after: Run, rules: Rules, given: argparse.Namespa
     changes = compare(before, after, rules)
     comparison_table(changes, rules).show()
     print("\n".join(conclusion(changes, rules)))
+    for one, other, word in ((before, after, "before"), (after, before, "after")):
+        if alone := one.found().keys() - other.found().keys():
+            names = ", ".join(sorted({workload for workload, _ in alone}))
+            print(f"timed only {word}, or in other frameworks: {names}")
     if before.machine.get("cpu") != after.machine.get("cpu"):
         print("The two were measured on different processors.")
     if given.json:

@@ -215,6 +215,8 @@ def test_what_went_wrong_fails_and_what_cannot_be_compared_is_said() -> None:
     assert found["relu", "lazyt"].fails
     assert found["relu", "lazyt"].verdict == "failed: wrong result: error 1"
     assert found["sum", "lazyt"].verdict == "other sizes" and not found["sum", "lazyt"].fails
+    after.results[1].problem = "no memory"
+    assert not told(before, after)["relu", "torch"].fails  # a peer says nothing of lazyt
     few = two_workloads(1e-3, 1)
     few.results[0].rounds = few.results[0].rounds[:1]
     assert told(few, before)["relu", "lazyt"].verdict == "too few rounds"
@@ -244,6 +246,12 @@ def test_two_files_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert len(rows) == 4 and rows[0]["verdict"] == "slower" and float(rows[0]["low"]) > 1.05
     assert main(["bench", "compare", *files, "--fail-above", "1.6"]) == 0
     assert main(["bench", "compare", str(first), str(first), "--fail-above", "1.05"]) == 0
+    assert "timed only" not in capsys.readouterr().out
+    partly = read(second)
+    partly.results = [result for result in partly.results if result.workload == "relu"]
+    write(partly, second)
+    assert main(["bench", "compare", *files]) == 0
+    assert "timed only before, or in other frameworks: sum" in capsys.readouterr().out
     capsys.readouterr()
     for wrong, message in (
         ([str(first), __file__], "is not JSON"),

@@ -294,6 +294,17 @@ def test_versions_are_timed_side_by_side(tmp_path: Path, capsys: Capture) -> Non
     assert main([*command, "this", str(PACKAGE.parent)]) == 0
 
 
+def test_a_version_that_cannot_begin_fails_in_words(tmp_path: Path, capfd: Any) -> None:
+    file = tmp_path / "broken.py"
+    file.write_text("raise RuntimeError('not today')", encoding="utf-8")
+    command = ["bench", "ab", "this", str(file), "--only", "axpy@small,tiny", "--suite", "all"]
+    assert main([*command, "--rounds", "2", "--quick", "--fail-above", "1.05"]) == 1
+    said = capfd.readouterr()
+    assert "not today" in said.err
+    for name in ("axpy@small", "tiny"):
+        assert f"{name}, lazyt: failed: the process ended with 1 at its start" in said.out
+
+
 def test_workloads_are_listed(capsys: Capture) -> None:
     assert main(["bench", "--list", "--only", "axpy@small"]) == 0
     assert capsys.readouterr().out.split() == ["axpy@small", "sizes", "n", "65536"]

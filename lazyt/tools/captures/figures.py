@@ -99,8 +99,7 @@ def roofline(points: Sequence[Point], bandwidth: float, peak: float, alone: bool
     Args:
         points: launches; those that do no arithmetic, or have no time, are left out.
         bandwidth, peak: bytes and operations per second at best.
-        alone: whether the picture is a file of its own, so that points have their names beside
-            them.
+        alone: whether the picture stands in no page, so that points have their names beside them.
     """
     shown = [p for p in points if p.nbytes > 0 and p.flops > 0 and p.seconds > 0]
     if not shown:
