@@ -106,18 +106,18 @@ class Workload:
         """
         source = np.random.default_rng(seed)
         dims = self.dims(quick)
-        return [_make(text, dims, source) for text in self.problem.arrays]
+        return [make(text, dims, source) for text in self.problem.arrays]
 
     def dtypes(self) -> list[str]:
         """The dtype of each array."""
-        return [_described(text)[1] for text in self.problem.arrays]
+        return [described(text)[1] for text in self.problem.arrays]
 
 
 def _shrunk(extent: int) -> int:
     return extent if extent <= 64 else 64 + extent % 2 * 3
 
 
-def _described(text: str) -> tuple[str, str, list[str], str]:
+def described(text: str) -> tuple[str, str, list[str], str]:
     """Kind, dtype, extents and the limit of labels of a description."""
     kind, dtype, limit, extents = "normal", "float32", "", []
     for word in text.split():
@@ -138,8 +138,9 @@ def _extent(word: str, dims: Dims) -> int:
     return product
 
 
-def _make(text: str, dims: Dims, source: np.random.Generator) -> Array:
-    kind, dtype, extents, limit = _described(text)
+def make(text: str, dims: Dims, source: np.random.Generator) -> Array:
+    """An array of random numbers as its description says."""
+    kind, dtype, extents, limit = described(text)
     shape = tuple(_extent(word, dims) for word in extents)
     if kind == "labels":
         return source.integers(0, _extent(limit, dims), shape)

@@ -51,6 +51,8 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "autograd.retracing": {"_open": ("atomic", "backwards whose gradients may still get hooks")},
     "autograd.saving": {"active": ("thread", "saved_tensors_hooks that are entered")},
     "backends.cuda": {"_switches": ("user", "which kinds of attention programs allow")},
+    "bench.judge.process": {"_running": ("atomic", "processes of submissions that run now")},
+    "bench.judge.tasks": {"TASKS": ("import", "tasks by name, which users' files register")},
     "bench.problems": {"PROBLEMS": ("import", "problems by name; the suites fill it")},
     "codegen.generic.encode": {"_patterns": ("atomic", "memo: instructions of maps")},
     "compat.settings": {"_switches": ("user", "switches of PyTorch that change nothing here")},

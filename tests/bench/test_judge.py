@@ -1,0 +1,217 @@
+"""The judge accepts none of the cheats and refuses none of the honest kernels."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lazyt.__main__ import main
+from lazyt.bench.judge import build
+from lazyt.bench.judge.emulation import blocks, judge_cuda
+from lazyt.bench.judge.judging import Options, judge_c
+from lazyt.bench.judge.process import Limits
+from lazyt.bench.judge.python_code import judge_function, judge_pair
+from lazyt.bench.judge.tasks import Task, check, draw, find
+from lazyt.bench.judge.verdicts import KINDS, Refusal, Verdict, fast
+from tests.bench.judge_zoo.cheats_in_c import BROKEN, CHEATS
+from tests.bench.judge_zoo.cheats_in_python import CUDA, FUNCTIONS
+from tests.bench.judge_zoo.honest_kernels import CUDA as HONEST_CUDA
+from tests.bench.judge_zoo.honest_kernels import PYTHON, C
+from tests.bench.judge_zoo.zoo_tasks import TASKS
+
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="submissions are judged on Linux only"
+)
+ALL = bool(os.environ.get("LAZYT_SLOW"))
+QUICK = Options(2, 1, 2, Limits(8.0, 2 << 30, 1), "")
+#: What runs each time; LAZYT_SLOW=1 runs everything.
+_SOME_HONEST = {
+    "relu_omp", "square_pool", "square_joined_thread", "square_lanes", "total_serial", "argmax",
+    "softmax_static_scratch", "negated_in_place", "moments", "matmul_packed", "center", "wide",
+}  # fmt: skip
+_SLOW = {"endless", "busy_thread", "known_result_of_a_flawed_problem"}
+_SOME_PYTHON = {"patched_timer", "stolen_reference", "lazy_result", "results_by_address"}
+
+
+def _some(names: Iterable[str], chosen: set[str]) -> list[str]:
+    return [name for name in names if ALL or name in chosen]
+
+
+def _told(verdict: Verdict) -> str:
+    return f"{verdict.kind}: {verdict.evidence} (seed {verdict.seed:#x})"
+
+
+@pytest.mark.parametrize("name", _some([*CHEATS, *BROKEN], {*CHEATS, *BROKEN} - _SLOW))
+def test_cheats_in_c_are_refused(name: str) -> None:
+    task, text, kinds = {**CHEATS, **BROKEN}[name]
+    verdict = judge_c(text, TASKS[task], QUICK)
+    assert verdict.kind in kinds and kinds <= set(KINDS), _told(verdict)
+    assert verdict.evidence and not verdict.times.warm
+
+
+@pytest.mark.parametrize("name", _some(FUNCTIONS, _SOME_PYTHON))
+def test_cheats_in_python_are_refused(name: str) -> None:
+    task, text, kinds = FUNCTIONS[name]
+    verdict = judge_function(text, TASKS[task], QUICK)
+    assert verdict.kind in kinds and kinds <= set(KINDS), _told(verdict)
+
+
+@pytest.mark.parametrize("name", _some(CUDA, {"no_guard", "no_barrier", "no_grid"}))
+def test_cheats_in_cuda_are_refused(name: str) -> None:
+    task, text, kinds = CUDA[name]
+    verdict = judge_cuda(text, TASKS[task], QUICK)
+    assert verdict.kind in kinds and kinds <= set(KINDS), _told(verdict)
+
+
+@pytest.mark.parametrize("name", _some(C, _SOME_HONEST))
+def test_honest_kernels_in_c_are_accepted(name: str) -> None:
+    task, text = C[name]
+    verdict = judge_c(text, TASKS[task], QUICK)
+    assert verdict.accepted, _told(verdict)
+    assert len(verdict.times.warm) == len(verdict.times.cold) == 2
+    assert all(seconds > 0 for seconds in verdict.times.warm)
+
+
+@pytest.mark.parametrize("name", _some(PYTHON, {"own_kernel_in_c"}))
+def test_honest_functions_are_accepted(name: str) -> None:
+    task, text = PYTHON[name]
+    verdict = judge_function(text, TASKS[task], QUICK)
+    assert verdict.accepted, _told(verdict)
+
+
+@pytest.mark.parametrize("name", _some(HONEST_CUDA, {"rowsum_shared"}))
+def test_honest_cuda_is_accepted_but_not_timed(name: str) -> None:
+    task, text = HONEST_CUDA[name]
+    verdict = judge_cuda(text, TASKS[task], QUICK)
+    assert verdict.accepted and not verdict.times.warm, _told(verdict)
+
+
+def test_the_zoo_is_large() -> None:
+    assert len(CHEATS) + len(FUNCTIONS) + len(CUDA) >= 50
+    assert len(C) + len(PYTHON) + len(HONEST_CUDA) >= 60
+
+
+_REFERENCE = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.inner = nn.Linear(n, n)
+    def forward(self, x):
+        return torch.relu(self.inner(x))
+def get_inputs():
+    return [torch.randn(16, 32)]
+def get_init_inputs():
+    return [32]
+"""
+
+
+@pytest.mark.parametrize(
+    "change, kind",
+    [
+        ((), "accepted"),
+        (("torch.relu(self.inner(x))", "self.inner(x)"), "wrong"),
+        (("import torch\n", "import torch\nopen('{reference}').read()\n"), "forbidden"),
+        (("ModelNew", "Other"), "compile"),
+    ],
+)
+def test_modules_are_judged_against_their_reference(
+    tmp_path: Path, change: tuple[str, ...], kind: str
+) -> None:
+    reference = tmp_path / "reference.py"
+    reference.write_text(_REFERENCE, encoding="utf-8")
+    text = _REFERENCE.replace("Model(", "ModelNew(")
+    if change:
+        text = text.replace(change[0], change[1].format(reference=reference), 1)
+    verdict = judge_pair(text, reference, QUICK)
+    assert verdict.kind == kind, _told(verdict)
+
+
+def test_a_reference_that_does_not_work_is_the_problems_fault(tmp_path: Path) -> None:
+    reference = tmp_path / "reference.py"
+    reference.write_text("x = 1", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"reference\.py does not work: .*has no Model"):
+        judge_pair("", reference, QUICK)
+
+
+def test_a_baseline_that_does_not_work_is_not_the_submissions_fault() -> None:
+    task, text = C["square"]
+    broken = Options(2, 1, 1, QUICK.limits, "lazyt", "/bin/false")
+    with pytest.raises(ValueError, match="the baseline lazyt does not work: exit"):
+        judge_c(text, TASKS[task], broken)
+
+
+def test_inputs_are_new_every_time_and_planted_values_are_among_them() -> None:
+    task, source = TASKS["relu"], np.random.default_rng(1)
+    first, second = (draw(task, {"n": 1000}, "usual", source, []) for _ in range(2))
+    assert not np.array_equal(first.inputs[0], second.inputs[0])
+    special = draw(task, {"n": 1000}, "special", source, [])
+    assert np.isnan(special.exact[0]).any() and np.isinf(special.exact[0]).any()
+
+
+def test_workloads_of_the_bench_are_tasks() -> None:
+    task = find("softmax@small")
+    assert build.signature(task) == (
+        "void softmax_small(const float *x0, float *out, long n, long d)"
+    )
+    with pytest.raises(ValueError, match="no task is called nothing"):
+        find("nothing")
+    with pytest.raises(ValueError, match="different letters"):
+        check(Task("odd", {"x": "n"}, [{"n": 1}, {"m": 1}], lambda t, x: x))
+
+
+def test_grids_are_expressions_of_sizes() -> None:
+    assert blocks("(n + 63) / 64 * d", {"n": 65, "d": 3}) == 6
+    for wrong in ("n ** 9", "__import__('os')", "n /", "n / (d - d)", "m"):
+        with pytest.raises(ValueError, match="grid"):
+            blocks(wrong, {"n": 65, "d": 3})
+
+
+def test_the_last_function_that_is_not_static_is_judged() -> None:
+    text = "static void one(int a) { }\nvoid two(const float *a, float *b, long n) { }\n"
+    name, parameters = build.function_of(text + "// void three(int c) {\nstatic void four() { }")
+    assert name == "two" and [p.name for p in parameters] == ["a", "b", "n"]
+    with pytest.raises(Refusal, match="no function void five"):
+        build.function_of(text, "five")
+
+
+def test_fast_p_counts_the_accepted_and_faster() -> None:
+    found = [Verdict("a", "t"), Verdict("b", "t"), Verdict("c", "t", "wrong"), Verdict("d", "t")]
+    found[0].speedup, found[1].speedup, found[2].speedup = (3, 2, 4), (1.5, 1, 2), (9, 9, 9)
+    assert [fast(found, p) for p in (0, 1, 2)] == [0.75, 0.5, 0.25]
+    assert fast([], 0) == 0
+
+
+def test_the_command_writes_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tasks = tmp_path / "problem.py"
+    tasks.write_text(
+        "from lazyt.bench.judge.tasks import TASKS, task\n"
+        "if 'doubled' not in TASKS:\n"
+        "    task('doubled', inputs={'x': 'n'}, sizes=[{'n': 500}, {'n': 77}],\n"
+        "         reference=lambda t, x: 2 * x)\n",
+        encoding="utf-8",
+    )
+    folder = tmp_path / "entries"
+    folder.mkdir()
+    head = "void doubled(const float *x, float *out, long n) "
+    (folder / "good.c").write_text(head + "{ for (long i = 0; i < n; i++) out[i] = 2 * x[i]; }")
+    (folder / "bad.c").write_text(head + "{ }")
+    words = ["judge", str(folder), "--load", str(tasks), "--task", "doubled", "--quick"]
+    more = ["--baseline", "", "--threads", "1", "--json", str(tmp_path / "o.json")]
+    assert main([*words, *more, "--html", str(tmp_path / "o.html")]) == 1
+    shown = capsys.readouterr().out
+    assert "1 of 2 accepted; fast_0 0.50" in shown and "unwritten" in shown
+    facts = json.loads((tmp_path / "o.json").read_text())
+    assert [v["kind"] for v in facts["verdicts"]] == ["unwritten", "accepted"]
+    page = (tmp_path / "o.html").read_text()
+    assert "good.c" in page and "http" not in page.replace("<!doctype html>", "")
+    assert main(["judge", str(tmp_path / "none.c")]) == 2
+    assert main(["judge", str(folder), "--task", "nothing"]) == 2
+    assert main(["judge", "--signature", "--task", "doubled"]) == 0
