@@ -5,3 +5,5 @@
 process, ``session`` lets the processes take turns, and ``results`` and ``report`` show what came
 out.
 """
+
+from lazyt.bench.declare import workload as workload

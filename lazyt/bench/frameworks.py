@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from lazyt.bench.names import NotOffered, jax_names, numpy_names, tinygrad_names, torch_names
-from lazyt.bench.problems import RULES, Array, Function, Problem, Rule
+from lazyt.bench.problems import RULES, Array, Dims, Function, Problem, Rule
 
 # What every framework has to offer to be timed.
 
@@ -44,6 +44,8 @@ class Framework(ABC):
 
     version: str
     names: Any
+    #: Whose functions it runs, of those that users declare.
+    runs = "torch"
     keeps = False
     prepares = False
     device = ""
@@ -78,8 +80,16 @@ class Framework(ABC):
         """A result's tensors as arrays."""
         return [np.asarray(tensor) for tensor in tensors_of(result)]
 
-    def kernels(self, function: Function, tensors: Sequence[Any]) -> int | None:
-        """How many kernels a call launches, where the framework can say."""
+    def function(self, problem: Problem, dims: Dims) -> Function:
+        """What computes a problem. Raises NotOffered where it has no function for this."""
+        found = problem.function_for(self.runs)
+        if found is None:
+            raise NotOffered(f"a function for {self.runs}, only for {problem.only_for()}")
+        return found
+
+    def kernels(self, function: Function, tensors: Sequence[Any]) -> tuple[int, float] | None:
+        """How many kernels a call launches and how many operations they do, where the framework
+        can say."""
         return None
 
     def note(self) -> str:
@@ -243,9 +253,10 @@ class _Lazy(_Torch):
     def finish(self, tensors: Sequence[Any]) -> None:
         self.torch.realize(*tensors)
 
-    def kernels(self, function: Function, tensors: Sequence[Any]) -> int | None:
+    def kernels(self, function: Function, tensors: Sequence[Any]) -> tuple[int, float] | None:
         found = tensors_of(function(self.names, *tensors))
-        return len(self.torch.explain(*found).kernels)
+        kernels = self.torch.explain(*found).kernels
+        return len(kernels), float(sum(kernel.flops for kernel in kernels))
 
 
 class _Lazyt(_Lazy):
@@ -268,6 +279,8 @@ class _Lazyt(_Lazy):
 class _Numpy(Framework):
     """NumPy."""
 
+    runs = "numpy"
+
     def __init__(self, threads: int) -> None:
         self.version = np.__version__
         self.names = numpy_names()
@@ -283,6 +296,8 @@ class _Numpy(Framework):
 
 class _Jax(Framework):
     """JAX under ``jit``."""
+
+    runs = "jax"
 
     def __init__(self, threads: int) -> None:
         self.jax: Any = importlib.import_module("jax")
@@ -346,6 +361,7 @@ class _Tinygrad(Framework):
     """tinygrad on the CPU, under ``TinyJit``."""
 
     keeps = True
+    runs = "tinygrad"
 
     def __init__(self, threads: int) -> None:
         from importlib.metadata import version

@@ -79,10 +79,13 @@ def main() -> None:
         package.__path__ = [str(PACKAGE)]
         sys.modules["lazyt"] = package
     sys.meta_path.insert(0, _Finder)
-    worker: Any = importlib.import_module("lazyt.bench.worker")
+    if framework == "machine":
+        os.environ.pop("LAZYT_LOAD", None)  # it runs nothing of a user's
+    trouble = ""
     with contextlib.suppress(ImportError):  # the worker says so
-        for name in ("lazyt",) if is_reference else IMPORTS.get(framework, ()):
-            importlib.import_module(name)
+        trouble = _import(("lazyt",) if is_reference else IMPORTS.get(framework, ()))
+    worker: Any = importlib.import_module("lazyt.bench.worker")
+    worker.load_error = trouble
     children: set[int] = set()
     while True:
         message, files, _, _ = socket.recv_fds(line, 1 << 16, 2)
@@ -112,6 +115,23 @@ def main() -> None:
         if request["fork"]:
             os._exit(0)  # what frameworks do at their end may take seconds
         return
+
+
+def _import(names: Sequence[str]) -> str:
+    """Imports these. Files that lazyt is to load may say ``import torch`` and get lazyt; returns
+    why one of them cannot be loaded."""
+    loads = os.environ.pop("LAZYT_LOAD", "") if names == ("lazyt",) else ""
+    for name in names:
+        importlib.import_module(name)
+    if not loads:
+        return ""
+    importlib.import_module("lazyt.compat.torch_alias").install()
+    extensions: Any = importlib.import_module("lazyt.extensions")
+    try:
+        extensions.load_all(loads.split(os.pathsep))
+    except extensions.LoadError as error:
+        return str(error)
+    return ""
 
 
 def _work(worker: Any, words: tuple[str, int, str], files: list[int], folder: Path) -> None:

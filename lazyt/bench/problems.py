@@ -8,8 +8,8 @@ its dtype (``"int8 n d"``); ``"labels:v n"`` is n integers below v, and ``"b*s d
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -53,6 +53,11 @@ class Training:
     gradients: bool = False
 
 
+def no_function(names: Any, *tensors: Any) -> Any:
+    """In the place of a problem's function where there are only those of single frameworks."""
+    raise AssertionError("this problem has functions of frameworks")
+
+
 @dataclass(frozen=True)
 class Problem:
     """Something to be timed, at some sizes.
@@ -65,6 +70,11 @@ class Problem:
         function: computes a tensor, or a tuple of them.
         tolerance: largest error allowed, relative to the largest value of a result.
         training: for steps that change their weights; ``function`` is the loss then.
+        functions: those of single frameworks, of tensors alone; ``function`` is for the others.
+        inputs: makes the arrays where no words describe them.
+        reference: the right result by NumPy, where ``function`` cannot give it.
+        nbytes, flops: what has to be moved and computed, where it is not counted.
+        where: the file and line of a declaration by a user.
     """
 
     name: str
@@ -74,6 +84,23 @@ class Problem:
     function: Function
     tolerance: float = 2e-5
     training: Training | None = None
+    functions: Mapping[str, Function] = field(default_factory=dict)
+    inputs: Callable[..., Sequence[Array]] | None = None
+    reference: Function | None = None
+    nbytes: Callable[..., float] | None = None
+    flops: Callable[..., float] | None = None
+    where: str = ""
+
+    def function_for(self, framework: str) -> Function | None:
+        """A function of a framework's names and its tensors; None where it has none."""
+        own = self.functions.get(framework)
+        if own is not None:
+            return lambda names, *tensors: own(*tensors)
+        return None if self.function is no_function else self.function
+
+    def only_for(self) -> str:
+        """The frameworks that have a function."""
+        return ", ".join(self.functions)
 
 
 @dataclass(frozen=True)
@@ -106,10 +133,20 @@ class Workload:
         """
         source = np.random.default_rng(seed)
         dims = self.dims(quick)
+        if self.problem.inputs is not None:
+            found = self.problem.inputs(source, **dims)
+            if not isinstance(found, (list, tuple)) or not found:
+                raise ValueError(f"inputs return {type(found).__name__}, not a list of arrays")
+            for array in found:
+                if not isinstance(array, np.ndarray):
+                    raise ValueError(f"inputs return a {type(array).__name__} among the arrays")
+            return list(found)
         return [make(text, dims, source) for text in self.problem.arrays]
 
     def dtypes(self) -> list[str]:
         """The dtype of each array."""
+        if self.problem.inputs is not None:
+            return [array.dtype.name for array in self.inputs(quick=True)]
         return [described(text)[1] for text in self.problem.arrays]
 
 
@@ -164,6 +201,8 @@ def make(text: str, dims: Dims, source: np.random.Generator) -> Array:
     return values.astype(dtype, copy=False)
 
 
+#: The suite of what users' files declare.
+LOADED = "loaded"
 #: Every problem by its name; the suites fill it.
 PROBLEMS: dict[str, Problem] = {}
 
@@ -191,6 +230,11 @@ def workloads() -> dict[str, Workload]:
     suites.load()
     found = [Workload(p, size) for p in PROBLEMS.values() for size in p.sizes]
     return {workload.name: workload for workload in found}
+
+
+def declared() -> bool:
+    """Whether a file that was loaded declares any workload."""
+    return any(problem.suite == LOADED for problem in PROBLEMS.values())
 
 
 def select(patterns: list[str], suite: str) -> list[Workload]:

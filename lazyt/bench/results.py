@@ -16,7 +16,7 @@ from typing import Any
 from lazyt.bench.frameworks import PEERS
 
 #: Numbers the form of the JSON file, and the oldest that can be read.
-SCHEMA, OLDEST = 4, 2
+SCHEMA, OLDEST = 5, 2
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Result:
         error: the largest error relative to the largest value, against float64.
         history: what the first steps of training returned.
         kernels: launches of a call.
+        operations: arithmetic of these kernels, functions counted at their cost.
         nbytes: bytes of inputs and outputs, each counted once.
         flops: operations of products and convolutions.
         limits: of the machine in each turn, the mean of just before and just after it.
@@ -72,6 +73,7 @@ class Result:
     error: float | None = None
     history: list[float] = field(default_factory=list)
     kernels: int | None = None
+    operations: float | None = None
     nbytes: int = 0
     flops: float = 0.0
     limits: list[Limit] = field(default_factory=list)
@@ -237,6 +239,7 @@ def from_json(facts: Any, source: str) -> Run:
     results = []
     for number, row in enumerate(facts["results"]):
         row = dict(row) if isinstance(row, dict) else {}
+        row.setdefault("operations", None)  # since form 5
         if not known - {"limits"} <= row.keys():
             raise ValueError(f"{source}: result {number} lacks something")
         if "limits" in row:

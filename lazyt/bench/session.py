@@ -97,8 +97,9 @@ class Nursery:
             try:
                 socket.send_fds(self.line, [request], [theirs.fileno(), errors])
                 number = self.line.recv(100)
-            except ConnectionError:
+            except OSError:
                 number = b""
+        # Without a worker: the process could not even begin, such as with another lazyt.
         return ours, int(number or 0)
 
     def await_end(self, pid: int) -> str:
@@ -211,12 +212,13 @@ class Worker:
         return code
 
     def _ended(self) -> dict[str, Any]:
-        if self.pid:
-            code = self._await()
-        else:  # what it had to say is on the screen
+        if not self.pid:  # what it had to say is on the screen
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.nursery.process.wait(END_LIMIT)
             return {"failed": f"the process ended with {self.nursery.process.poll()} at its start"}
+        if FORKS and (ended := self.nursery.process.poll()) is not None:
+            return {"failed": f"the process that starts workers ended with {ended}"}
+        code = self._await()
         self.errors.seek(0)
         words = self.errors.read().strip().splitlines()
         return {"failed": f"the process ended with {code}: {words[-1] if words else 'silently'}"}
@@ -300,6 +302,8 @@ class Session:
                     self.begin(result, worker, folder)
                 _compare_histories(results)
                 self._take_turns(workers)
+                for result, worker in workers:
+                    self.check(result, worker)
             finally:
                 for _, worker in workers:
                     worker.end()
@@ -344,7 +348,7 @@ class Session:
         return self.nurseries.worker(place, folder)
 
     def empty(self, workload: Workload, framework: str, facts: dict[str, Any]) -> Result:
-        """A result without times, with what the reference's ``facts`` say of the workload."""
+        """A result without times, with what the reference said."""
         made = Result(workload.name, framework, workload.suite, workload.dims(self.options.quick))
         made.nbytes, made.flops = facts.get("nbytes", 0), facts.get("flops", 0.0)
         return made
@@ -354,7 +358,7 @@ class Session:
         return {"workload": workload, "quick": self.options.quick, "reference": path}
 
     def reference(self, workload: Workload, folder: Path) -> dict[str, Any]:
-        """Writes the right results into ``folder``; what there is to know, or why it ``failed``."""
+        """Writes the right results and the inputs; what that process replied."""
         worker = self._worker("reference", folder)
         try:
             reply = worker.ask(self._first(workload.name, folder))
@@ -364,7 +368,7 @@ class Session:
         return reply
 
     def begin(self, result: Result, worker: Worker, folder: Path) -> None:
-        """First call and check."""
+        """The first call of a process and its check, which fill the result."""
         reply = worker.ask(self._first(result.workload, folder))
         if "missing" in reply:
             self.missing[result.framework] = reply["missing"]
@@ -375,6 +379,7 @@ class Session:
             result.problem = reply["failed"]
         else:
             result.version, result.kernels = reply["version"], reply["kernels"]
+            result.operations = reply["operations"]
             result.cold_first_s, result.error = reply["cold_first_s"], reply["error"]
             result.history, result.note = reply["history"], reply["note"]
             if not reply["correct"]:
@@ -382,7 +387,7 @@ class Session:
         self.advance(f"{result.workload}: {result.framework} begins")
 
     def sample(self, result: Result, worker: Worker, turn: int) -> None:
-        """One turn: adds its samples to the result, or says in it what went wrong."""
+        """A turn, which adds a round to the result."""
         if not result.problem and not result.absent:
             time.sleep(PAUSE)
             reply = worker.ask({"samples": self.options.samples, "limit": TURN_LIMIT})
@@ -392,6 +397,15 @@ class Session:
                 result.rounds.append(reply["seconds"])
                 result.peak_bytes, result.base_bytes = reply["peak_bytes"], reply["base_bytes"]
         self.advance(f"{result.workload}: {result.framework}, turn {turn + 1}")
+
+    def check(self, result: Result, worker: Worker) -> None:
+        """Whether what was timed was right to the end."""
+        if result.rounds and not result.problem:
+            reply = worker.ask({"check": True})
+            if "failed" in reply:
+                result.problem = reply["failed"]
+            elif not reply["correct"]:
+                result.problem = f"wrong result in a later call: error {reply['error']:.2g}"
 
     def _again(self, result: Result, folder: Path) -> float | None:
         """The first call in a new process that finds the disk caches filled."""

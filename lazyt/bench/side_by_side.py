@@ -148,12 +148,19 @@ def measure(
                 for number in order:
                     if not results[number].problem:
                         workers[number] = session.nurseries.worker(places[number], homes[number])
+                        first = results[number].cold_first_s
                         session.begin(results[number], workers[number], folder)
+                        if first is not None:  # a later process finds the plans on disk
+                            again = results[number].cold_first_s
+                            results[number].cold_first_s = first
+                            results[number].warm_first_s = again
                 for turn in range(begin, end):
                     # Nobody is always the first, and no round lacks one of the two.
                     if not any(result.problem or result.absent for result in results):
                         for number in order[:: -1 if turn % 2 else 1]:
                             session.sample(results[number], workers[number], turn)
+                for number, worker in workers.items():
+                    session.check(results[number], worker)
             finally:
                 for worker in workers.values():
                     worker.end()

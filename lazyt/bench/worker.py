@@ -19,10 +19,13 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from lazyt.bench.frameworks import FRAMEWORKS, Framework
+from lazyt.bench.frameworks import FRAMEWORKS, Framework, tensors_of
+from lazyt.bench.loading import load_for_peer, place_in_loaded
 from lazyt.bench.names import NotOffered, reference_names
-from lazyt.bench.problems import RULES, Array, Workload, workloads
+from lazyt.bench.problems import RULES, Array, Problem, Workload, no_function, workloads
 
+#: Why this process could not load a user's file; ``launch`` says so.
+load_error = ""
 WARM_CALLS, WARM_SECONDS = 4, 2.0
 #: Calls longer than this need no warm one at the beginning of a turn.
 LONG_SECONDS = 0.2
@@ -92,7 +95,7 @@ def write_reference(workload: Workload, quick: bool, path: Path) -> dict[str, ob
             np.save(input_path(path, number, place), array)
         if number >= checked_sets(workload, quick):
             continue
-        wide = [a.astype(np.float64) if a.dtype.kind == "f" else a.astype(np.int64) for a in arrays]
+        wide = [_widened(array) for array in arrays]
         names.flops = 0.0
         if problem.training:
             found = _trained(workload, wide, names)
@@ -103,8 +106,7 @@ def write_reference(workload: Workload, quick: bool, path: Path) -> dict[str, ob
                 2 * state - 1
             )
         else:
-            result = problem.function(names, *wide)
-            results = list(result) if isinstance(result, tuple) else [result]
+            results = _right_results(problem, names, wide)
             kept.update({f"{number}_0_{k}": sampled(a) for k, a in enumerate(results)})
             given = [int(size) for size in _itemsizes(workload.dtypes())]
             nbytes = sum(a.size * size for a, size in zip(arrays, given))
@@ -112,7 +114,34 @@ def write_reference(workload: Workload, quick: bool, path: Path) -> dict[str, ob
     with path.open("wb") as file:
         save: Any = np.savez  # its types forbid names that are not known beforehand
         save(file, **kept)
-    return {"nbytes": nbytes, "flops": names.flops * (3 if problem.training else 1)}
+    flops = names.flops * (3 if problem.training else 1)
+    dims = workload.dims(quick)
+    if problem.nbytes is not None:
+        nbytes = int(problem.nbytes(**dims))
+    if problem.flops is not None:
+        flops = float(problem.flops(**dims))
+    return {"nbytes": nbytes, "flops": flops}
+
+
+def _widened(array: Array) -> Array:
+    kinds = {"f": np.float64, "b": np.bool_}
+    return array.astype(kinds.get(array.dtype.kind, np.int64))
+
+
+def _right_results(problem: Problem, names: Any, arrays: list[Array]) -> list[Array]:
+    """What a problem computes, by NumPy where there is a function for it, else by lazyt's
+    interpreter of graphs; both in float64."""
+    if problem.reference is not None:
+        result = problem.reference(*arrays)
+    elif problem.function is not no_function:
+        result = problem.function(names, *arrays)
+    elif "numpy" in problem.functions:
+        result = problem.functions["numpy"](*arrays)
+    else:
+        from lazyt.bench.declare import interpreted
+
+        result = interpreted(problem.functions["torch"], arrays)
+    return [np.asarray(array) for array in tensors_of(result)]
 
 
 def _itemsizes(dtypes: list[str]) -> list[int]:
@@ -166,8 +195,11 @@ def peak_memory() -> int:
 class Job:
     """A workload in a framework."""
 
-    def __init__(self, framework: Framework, workload: Workload, reference: Path) -> None:
+    def __init__(
+        self, framework: Framework, workload: Workload, reference: Path, quick: bool = False
+    ) -> None:
         self.framework, self.workload, self.reference = framework, workload, reference
+        self.function = framework.function(workload.problem, workload.dims(quick))
         self.base = memory_now("VmRSS")
         self.sets = [
             [
@@ -182,7 +214,7 @@ class Job:
     def _prepare(self) -> Callable[[], Any]:
         if self.workload.problem.training:
             return self.framework.training(self.workload.problem, self.sets[0])
-        compute, sets = self.framework.prepare(self.workload.problem.function), self.sets
+        compute, sets = self.framework.prepare(self.function), self.sets
 
         def call() -> Any:
             # Another set each time: nobody may remember the result of the call before.
@@ -198,16 +230,12 @@ class Job:
         self.call = self._prepare()
         result = self.call()
         first = time.perf_counter() - begun
-        with np.load(self.reference) as file:
-            want = {name: file[name] for name in file.files}
-        places = sorted({name.rsplit("_", 1)[0] for name in want})
+        want, places = self._wanted()
         error, history = 0.0, []
         for place in range(max(len(places), STEPS if self.workload.problem.training else 1)):
             got = self.framework.values(result if place == 0 else self.call())
             if place < len(places):
-                count = sum(name.startswith(f"{places[place]}_") for name in want)
-                exact = [want[f"{places[place]}_{k}"].reshape(-1) for k in range(count)]
-                error = max(error, error_of(got, exact))
+                error = max(error, error_of(got, want[places[place]]))
             history.append(float(got[0].reshape(-1)[0]))
         del result, want
         reset_peak()
@@ -215,16 +243,38 @@ class Job:
         problem = self.workload.problem
         kernels = None
         if not problem.training:
-            kernels = self.framework.kernels(problem.function, self.sets[0])
+            kernels = self.framework.kernels(self.function, self.sets[0])
         return {
             "version": self.framework.version,
             "cold_first_s": first,
             "error": error,
             "correct": error <= problem.tolerance,
             "history": history if problem.training else [],
-            "kernels": kernels,
+            "kernels": kernels and kernels[0],
+            "operations": kernels and kernels[1],
             "note": self.framework.note(),
         }
+
+    def _wanted(self) -> tuple[dict[str, list[Array]], list[str]]:
+        """The right results by the place of a call, and these places in order."""
+        want: dict[str, list[Array]] = {}
+        with np.load(self.reference) as file:
+            for name in sorted(file.files, key=lambda name: int(name.rsplit("_", 1)[1])):
+                want.setdefault(name.rsplit("_", 1)[0], []).append(file[name].reshape(-1))
+        return want, sorted(want)
+
+    def check(self) -> dict[str, object]:
+        """Whether calls still give the right results, after all that were timed. A step of
+        training has another one each time, and none to compare with."""
+        problem, error = self.workload.problem, 0.0
+        if not problem.training:
+            want, places = self._wanted()
+            for _ in self.sets:
+                number = self.turn % len(self.sets)
+                got = self.framework.values(self.call())
+                if f"{number}_0" in places:
+                    error = max(error, error_of(got, want[f"{number}_0"]))
+        return {"error": error, "correct": error <= problem.tolerance}
 
     def _warm_up(self) -> None:
         costs: list[float] = []
@@ -283,11 +333,19 @@ def answer(
     request: dict[str, Any], name: str, threads: int, job: Job | None, device: str
 ) -> tuple[dict[str, object], Job | None]:
     """Does what a request says."""
+    if load_error:
+        return {"failed": load_error}, None
     if name == "machine":
         return measure_machine(threads, device, bool(request.get("quick"))), None
     if job is not None and "samples" in request:
         return job.sample(request["samples"], request["limit"]), job
-    workload, quick = workloads()[request["workload"]], bool(request["quick"])
+    if job is not None and "check" in request:
+        return job.check(), job
+    trouble = load_for_peer(name)
+    known, quick = workloads(), bool(request["quick"])
+    if request["workload"] not in known:
+        return {"failed": trouble or f"no workload is called {request['workload']}"}, None
+    workload = known[request["workload"]]
     path = Path(request["reference"])
     if name == "reference":
         return write_reference(workload, quick, path), None
@@ -296,7 +354,7 @@ def answer(
     except ImportError as missing:
         return {"missing": str(missing)}, None
     framework.use(device)
-    job = Job(framework, workload, path)
+    job = Job(framework, workload, path, quick)
     return job.begin(), job
 
 
@@ -309,6 +367,7 @@ def main(name: str, threads: int, device: str, line: TextIO) -> None:
         except NotOffered as lacking:
             reply = {"absent": str(lacking)}
         except Exception as error:
-            reply = {"failed": f"{type(error).__name__}: {error}".strip().split("\n")[0]}
+            text = f"{place_in_loaded(error)}{type(error).__name__}: {error}"
+            reply = {"failed": text.strip().split("\n")[0]}
         line.write(json.dumps(reply) + "\n")
         line.flush()

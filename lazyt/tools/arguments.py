@@ -18,11 +18,13 @@ class Parser(argparse.ArgumentParser):
     Args:
         loads: whether the command takes ``--load FILE.py``. The files are run once the whole
             command line has been understood, and processes that the command starts run them, too.
+        as_torch: whether these files may say ``import torch`` and get lazyt.
         given: what ``argparse.ArgumentParser`` takes.
     """
 
-    def __init__(self, *, loads: bool = False, **given: Any) -> None:
+    def __init__(self, *, loads: bool = False, as_torch: bool = False, **given: Any) -> None:
         super().__init__(**given)
+        self._as_torch = as_torch
         if loads:
             self.add_argument(
                 "--load", action="append", default=[], metavar="FILE.py",
@@ -33,12 +35,20 @@ class Parser(argparse.ArgumentParser):
         """The arguments; loads the files that they name. Raises UsageError."""
         given = super().parse_args(args, namespace)
         if paths := getattr(given, "load", None):
-            from lazyt.extensions import LoadError, load_all
+            from lazyt.compat import torch_alias
+            from lazyt.errors import LazytError
+            from lazyt.extensions import load_all
 
+            alias = self._as_torch and not torch_alias.installed()
             try:
+                if alias:
+                    torch_alias.install()
                 load_all(paths)
-            except LoadError as error:
+            except LazytError as error:
                 raise UsageError(str(error)) from error
+            finally:
+                if alias:
+                    torch_alias.uninstall()
         return given
 
     def error(self, message: str) -> NoReturn:

@@ -27,17 +27,23 @@ SUITES = ("peers", "sizes", "kernels", "liger", "dtypes", "optimizers", "trainin
 PEERS = ("torch", "compile", "jax", "tinygrad", "numpy")
 #: Those that are run on a GPU; torch.compile's kernels there are Triton's.
 GPU_PEERS = ("torch", "compile")
+#: The suite of the workloads that loaded files declare.
+LOADED = "loaded"
 
 
 def _parser() -> Parser:
     parser = Parser(
         loads=True,
+        as_torch=True,
         prog="lazyt bench",
         description="Time lazyt beside whichever peers are installed.",
         epilog="`lazyt bench compare A.json B.json` shows what changed between two runs, "
         "`lazyt bench ab A B` times two versions side by side.",
     )
-    parser.add_argument("--suite", choices=[*SUITES, "all"], help="peers; on a GPU: gpu")
+    parser.add_argument(
+        "--suite", choices=[*SUITES, LOADED, "all"],
+        help="peers; on a GPU: gpu; loaded where a loaded file declares workloads",
+    )  # fmt: skip
     parser.add_argument(
         "--device", default="", help="cuda, cuda:1 ... or the emulator cuda:emu; else the CPU"
     )
@@ -63,7 +69,7 @@ def _parser() -> Parser:
         parser.add_argument(f"--{kind}", type=Path, metavar="FILE", help=f"write {kind} there")
     parser.add_argument(
         "--roofline", type=Path, metavar="FILE.svg",
-        help="draw what lazyt reached below the machine's bounds there",
+        help="draw what all reached below the machine's bounds there",
     )  # fmt: skip
     return parser
 
@@ -75,13 +81,8 @@ def run(argv: Sequence[str]) -> int:
     if argv[:1] == ["ab"]:
         return _side_by_side(argv[1:])
     given = _parser().parse_args(argv)
-    from lazyt.bench.problems import select
-
     _settle(given)
-    try:
-        chosen = select([name for name in given.only.split(",") if name], given.suite)
-    except ValueError as error:
-        raise UsageError(f"{error}; see `lazyt bench --list --suite all`") from None
+    chosen = _chosen(given)
     if given.list:
         for workload in chosen:
             sizes = ", ".join(f"{name} {extent}" for name, extent in workload.dims().items())
@@ -93,9 +94,24 @@ def run(argv: Sequence[str]) -> int:
     return int(any(result.problem for result in own))
 
 
+def _chosen(given: argparse.Namespace) -> list[Workload]:
+    """The workloads that fit the patterns, or else those of the suite: of the loaded files where
+    these declare some. Raises UsageError."""
+    from lazyt.bench.problems import declared, select
+
+    suite = given.suite or (LOADED if declared() else "peers")
+    try:
+        found = select([name for name in given.only.split(",") if name], suite)
+    except ValueError as error:
+        raise UsageError(f"{error}; see `lazyt bench --list --suite all`") from None
+    if not found:
+        raise UsageError("no file that was loaded declares a workload")
+    return found
+
+
 def _settle(given: argparse.Namespace) -> None:
     """What follows from the device. Raises UsageError for one that cannot be used."""
-    given.suite = given.suite or ("gpu" if given.device else "peers")
+    given.suite = given.suite or ("gpu" if given.device else None)
     if given.peers is None:
         peers = () if given.device == "cuda:emu" else GPU_PEERS if given.device else PEERS
         given.peers = ",".join(peers)
@@ -230,12 +246,20 @@ def _report(measured: Run, given: argparse.Namespace) -> None:
 
 
 def draw_roofline(measured: Run, path: Path) -> None:
-    """Draws lazyt's workloads that count operations, and says how many do not."""
+    """Draws all times of workloads whose operations are known, and says how many are not. Those of
+    products and convolutions are counted; others' are those of lazyt's kernels, for every
+    framework."""
     from lazyt.tools.captures.figures import Point, roofline
 
-    own = [r for r in measured.results if r.framework == "lazyt" and measured.seconds(r)]
+    counted: dict[str, float] = {}
+    for r in measured.results:
+        if operations := r.flops or r.operations:
+            counted[r.workload] = operations
+    timed = [(r, seconds) for r in measured.results if (seconds := measured.seconds(r))]
     points = [
-        Point(r.workload, r.nbytes, r.flops, measured.seconds(r) or 0.0, "") for r in own if r.flops
+        Point(r.workload, r.nbytes, counted[r.workload], seconds, "", r.framework)
+        for r, seconds in timed
+        if r.workload in counted
     ]
     bandwidth, peak = measured.bandwidth, measured.peak
     if not points or not bandwidth or not peak:
@@ -243,8 +267,8 @@ def draw_roofline(measured: Run, path: Path) -> None:
         print(f"no roofline is drawn: {why}", file=sys.stderr)
         return
     write_output(str(path), roofline(points, bandwidth, peak, alone=True))
-    if left := len(own) - len(points):
-        print(f"{left} workloads that are no products or convolutions are not in the roofline")
+    if left := {r.workload for r, _ in timed} - counted.keys():
+        print(f"not in the roofline, as nobody counts their operations: {', '.join(sorted(left))}")
 
 
 def _add_rules(parser: Parser) -> None:
@@ -311,6 +335,8 @@ def _compare(argv: Sequence[str]) -> int:
 
 def _side_by_side(argv: Sequence[str]) -> int:
     parser = Parser(
+        loads=True,
+        as_torch=True,
         prog="lazyt bench ab",
         description="Time two versions of lazyt, turn by turn, so that what else the machine does "
         "hits both alike.",
@@ -319,7 +345,7 @@ def _side_by_side(argv: Sequence[str]) -> int:
     )
     parser.add_argument("before")
     parser.add_argument("after")
-    parser.add_argument("--suite", choices=[*SUITES, "all"], default="peers")
+    parser.add_argument("--suite", choices=[*SUITES, LOADED, "all"], help="peers, or loaded")
     parser.add_argument("--only", default="", help="names of workloads or patterns, with commas")
     parser.add_argument("--rounds", type=int, default=12, help="turns of each version (12)")
     parser.add_argument("--samples", type=int, default=3, help="timed calls of a turn (3)")
@@ -330,7 +356,7 @@ def _side_by_side(argv: Sequence[str]) -> int:
     rules = _rules(given, paired=True)
     if given.rounds < 2:
         raise UsageError("--rounds has to be 2 at least: one says nothing of the next")
-    from lazyt.bench.problems import select
+    chosen = _chosen(given)
     from lazyt.bench.results import Run, describe_machine
     from lazyt.bench.session import Options, Session
     from lazyt.bench.side_by_side import LAUNCHES, measure, side
@@ -344,7 +370,6 @@ def _side_by_side(argv: Sequence[str]) -> int:
     after = Run(machine, {**settings, "version": given.after}, [])
     with tempfile.TemporaryDirectory(prefix="lazyt-bench-") as scratch:
         try:
-            chosen = select([name for name in given.only.split(",") if name], given.suite)
             sides = [side(name, Path(scratch)) for name in (given.before, given.after)]
         except ValueError as error:
             raise UsageError(str(error)) from None

@@ -266,13 +266,20 @@ def test_two_files_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_a_roofline_names_its_points(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = made_up()
     run.results[0].flops = 1e6
+    run.results[1].nbytes = run.results[2].nbytes = 10**6
     draw_roofline(run, tmp_path / "roofline.svg")
-    assert "1 workloads that are no products" in capsys.readouterr().out
+    assert "not in the roofline, as nobody counts their operations: sum" in capsys.readouterr().out
     root = ElementTree.parse(tmp_path / "roofline.svg").getroot()
     space = "{http://www.w3.org/2000/svg}"
-    assert len(root.findall(f"{space}circle")) == 1
-    assert "relu" in [text.text for text in root.findall(f"{space}text")]
-    run.results[0].flops = 0
+    # One in each of three frameworks, which have a colour and a line of the legend each.
+    circles = root.findall(f"{space}circle")
+    assert len(circles) == 6 and len({circle.get("fill") for circle in circles}) == 3
+    texts = [text.text for text in root.findall(f"{space}text")]
+    assert texts.count("relu") == 1 and {"lazyt", "torch", "jax"} <= set(texts)
+    run.results[0].flops, run.results[3].operations, run.results[3].nbytes = 0, 1e6, 10**6
+    draw_roofline(run, tmp_path / "counted.svg")
+    assert ">sum<" in (tmp_path / "counted.svg").read_text(encoding="utf-8")
+    run.results[3].operations = None
     draw_roofline(run, tmp_path / "none.svg")
     assert "no roofline is drawn: no workload counts operations" in capsys.readouterr().err
     assert not (tmp_path / "none.svg").exists()

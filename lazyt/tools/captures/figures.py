@@ -79,15 +79,19 @@ def _keys(keys: str) -> str:
 
 
 class Point(NamedTuple):
-    """A launch in the roofline: what it moves and does, how long that took, what it belongs to."""
+    """A launch or a workload in the roofline: what it moves and does, how long that took, what it
+    belongs to, and the framework whose colour it has."""
 
     name: str
     nbytes: float
     flops: float
     seconds: float
     keys: str
+    framework: str = ""
 
 
+#: Colours of frameworks, in the order in which they appear.
+_COLOURS = ("#3f7fd0", "#e08a00", "#1b1b1b", "#8e44ad", "#15a39a", "#c2577e", "#8a8a8a")
 #: What a page says of its texts, for pictures in files of their own.
 _TEXTS = "<style>text { font: 12px system-ui, sans-serif } .dim { fill: #667 }</style>"
 
@@ -97,9 +101,10 @@ def roofline(points: Sequence[Point], bandwidth: float, peak: float, alone: bool
     (Williams, Waterman and Patterson, 2009).
 
     Args:
-        points: launches; those that do no arithmetic, or have no time, are left out.
+        points: launches or workloads; those that do no arithmetic, or have no time, are left out.
         bandwidth, peak: bytes and operations per second at best.
-        alone: whether the picture stands in no page, so that points have their names beside them.
+        alone: whether the picture stands in no page, so that points have their names beside
+            them, those of the first framework where there are several.
     """
     shown = [p for p in points if p.nbytes > 0 and p.flops > 0 and p.seconds > 0]
     if not shown:
@@ -122,24 +127,28 @@ def roofline(points: Sequence[Point], bandwidth: float, peak: float, alone: bool
     roof = [(start, bandwidth * start), (ridge, peak), (end, peak)]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*corner) for corner in roof))
     parts.append(f'<polyline points="{line}" fill="none" stroke="#b3261e" stroke-width="1.6"/>')
+    frameworks = list(dict.fromkeys(point.framework for point in shown))
+    colours = {name: _COLOURS[n % len(_COLOURS)] for n, name in enumerate(frameworks)}
     for point in shown:
         x, y = place(point.flops / point.nbytes, point.flops / point.seconds)
         share = point.flops / point.seconds / min(peak, bandwidth * point.flops / point.nbytes)
         label = (
-            f"{point.name}: {duration(point.seconds)}, {size(point.nbytes)}, "
+            f"{_who(point)}: {duration(point.seconds)}, {size(point.nbytes)}, "
             f"{point.flops / point.seconds / 1e9:.3g} GFLOP/s, {share:.0%} of the bound"
         )
         parts.append(
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5.5" fill="#3f7fd0" fill-opacity=".75" '
-            f'stroke="#fff"{_keys(point.keys)}><title>{html.escape(label)}</title></circle>'
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5.5" fill="{colours[point.framework]}" '
+            f'fill-opacity=".75" stroke="#fff"{_keys(point.keys)}>'
+            f"<title>{html.escape(label)}</title></circle>"
         )
-        if alone:
+        if alone and point.framework == frameworks[0]:
             # A name may not leave the picture.
             beside, anchor = (x - 8, "end") if x > _LEFT + across / 2 else (x + 8, "start")
             parts.append(
                 f'<text x="{beside:.1f}" y="{y + 4:.1f}" text-anchor="{anchor}">'
                 f"{html.escape(_short(point.name))}</text>"
             )
+    parts += _legend(colours)
     parts.append(
         f'<text x="{_LEFT + across / 2:.0f}" y="{_HEIGHT - 6}" text-anchor="middle" class="dim">'
         "operations per byte</text>"
@@ -147,6 +156,23 @@ def roofline(points: Sequence[Point], bandwidth: float, peak: float, alone: bool
         'text-anchor="middle" class="dim">GFLOP/s</text>'
     )
     return svg(_WIDTH, _HEIGHT, "".join(parts), "roofline")
+
+
+def _legend(colours: Mapping[str, str]) -> list[str]:
+    """A line for each framework, at the bottom on the right; none where there are no frameworks."""
+    parts = []
+    for number, (name, colour) in enumerate(reversed(list(colours.items()))):
+        if name:
+            y = _HEIGHT - _BOTTOM - 4 - 14 * number
+            parts.append(
+                f'<circle cx="{_WIDTH - 74}" cy="{y - 4}" r="4" fill="{colour}"/>'
+                f'<text x="{_WIDTH - 66}" y="{y}">{html.escape(name)}</text>'
+            )
+    return parts
+
+
+def _who(point: Point) -> str:
+    return f"{point.name}, {point.framework}" if point.framework else point.name
 
 
 def _grid(xs: tuple[float, float], ys: tuple[float, float], place: object) -> list[str]:
