@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -187,10 +188,14 @@ def test_a_slower_workload_is_told_from_a_slower_machine() -> None:
 
 
 def test_equal_code_seldom_fails_and_a_fifth_more_is_found() -> None:
-    alarms = [told(two_workloads(1e-3, 2 * n), two_workloads(1e-3, 2 * n + 1)) for n in range(60)]
+    runs = 60 if os.environ.get("LAZYT_SLOW") else 18
+    alarms = [told(two_workloads(1e-3, 2 * n), two_workloads(1e-3, 2 * n + 1)) for n in range(runs)]
     assert sum(any(change.fails for change in run.values()) for run in alarms) == 0
-    found = [told(two_workloads(1e-3, 2 * n), two_workloads(1.2e-3, 2 * n + 1)) for n in range(40)]
-    assert sum(run["relu", "lazyt"].fails for run in found) >= 38
+    runs = 40 if os.environ.get("LAZYT_SLOW") else 12
+    found = [
+        told(two_workloads(1e-3, 2 * n), two_workloads(1.2e-3, 2 * n + 1)) for n in range(runs)
+    ]
+    assert sum(run["relu", "lazyt"].fails for run in found) >= 0.95 * runs
 
 
 def test_pairs_forgive_what_hits_both() -> None:
