@@ -134,7 +134,7 @@ SUBJECTS = (
         "kernels", "Kernels of your own",
         "C functions of numbers, and kernels in C and CUDA C, as operations of the graph.",
         "", r"""
-        c_function c_kernel cuda_kernel
+        c_function c_kernel cuda_kernel check_cuda
         """,
     ),
     Subject(

@@ -57,6 +57,7 @@ if _TYPE_CHECKING:
     from lazyt.kernels.memory_kernels import c_kernel as c_kernel
     from lazyt.kernels.memory_kernels import cuda_kernel as cuda_kernel
     from lazyt.kernels.scalar_functions import c_function as c_function
+    from lazyt.runtime.cuda.checks.check import check_cuda as check_cuda
     from lazyt.tools.show_broadcast import explain_broadcast as explain_broadcast
     from lazyt.tools.tune import tune as tune
     from lazyt.tracing.jit import jit as jit

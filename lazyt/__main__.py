@@ -12,7 +12,7 @@ COMMANDS = {
     "show": "a picture of a graph: IR text or a tensor of a Python script, as SVG or HTML",
     "run": "a Python program in which `import torch` gives lazyt",
     "doctor": "check what this machine gives lazyt",
-    "kernel": "run a kernel's text on data, in C or as the interpreter has it; time and compare it",
+    "kernel": "run a kernel's text on data, time and compare it; check CUDA text without a GPU",
     "bench": "time lazyt beside other frameworks, compare two runs",
     "judge": "score kernels of others, in C, CUDA C and Python: right, and how fast",
     "warm": "compile now what every program on this machine can use",

@@ -17,6 +17,7 @@ _TABLE = {
     "lazyt.tools.show_broadcast": "explain_broadcast",
     "lazyt.errors": "OutOfMemoryError",
     "lazyt.kernels.memory_kernels": "c_kernel cuda_kernel",
+    "lazyt.runtime.cuda.checks.check": "check_cuda",
     "lazyt.kernels.scalar_functions": "c_function",
     "lazyt.functional.nn.pooling": """
         adaptive_avg_pool1d avg_pool1d max_pool1d max_pool1d_with_indices max_pool2d max_pool3d""",

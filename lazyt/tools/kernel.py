@@ -1,4 +1,4 @@
-"""``python -m lazyt kernel run``: kernel text on data.
+"""``python -m lazyt kernel run``: kernel text on data and ``kernel check``: CUDA text.
 
 Every kernel of the file is verified and proved in bounds, gets inputs (a file's, or random ones),
 and runs: in C, or as the interpreter has it. Its results are printed as digests, compared with the
@@ -8,7 +8,11 @@ other way to compute them, or with what a graph means, and timed.
 from __future__ import annotations
 
 import hashlib
+import json
+import os
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -21,6 +25,7 @@ from lazyt.tools.arguments import Parser, UsageError, read_input
 if TYPE_CHECKING:
     from lazyt.ir.dtypes import DType
     from lazyt.ir.kernel import Kernel
+    from lazyt.runtime.cuda.checks.text import KernelText
 
 #: How often a kernel is timed.
 SAMPLES = 9
@@ -32,7 +37,7 @@ class MismatchError(LazytError):
 
 
 def _parser() -> Parser:
-    parser = Parser(prog="lazyt kernel", description="Run kernel text on data.")
+    parser = Parser(prog="lazyt kernel", description="Run kernel text, check CUDA text.")
     parts = parser.add_subparsers(dest="action", required=True, parser_class=Parser)
     run_ = parts.add_parser("run", help="run every kernel of a file, in C")
     run_.add_argument("file", help="kernel text, - for standard input")
@@ -50,6 +55,7 @@ def _parser() -> Parser:
         help="how far results may differ (4; 16 from a graph, which sums freely)",
     )
     run_.add_argument("--time", action="store_true", help="time it, the median of some runs")
+    _add_check(parts)
     return parser
 
 
@@ -260,6 +266,8 @@ def run(argv: Sequence[str]) -> int:
     from lazyt.tools.opt import check_kernels, warn_of
 
     options = vars(_parser().parse_args(argv))
+    if options["action"] == "check":
+        return check(options)
     if options["against"] == options["by"]:
         raise UsageError(f"--against {options['by']} is what runs it: choose another with --by")
     if (options["against"] == "graph") != (options["graph"] is not None):
@@ -291,3 +299,122 @@ def _write(path: str, results: Arrays) -> None:
             np.savez(file, **results)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error}") from None
+
+
+# ---------------------------------------------------------------- checks of CUDA text
+
+
+def _add_check(parts: Any) -> None:
+    """Adds the command to those of ``lazyt kernel``."""
+    check: Parser = parts.add_parser("check", help="find faults of CUDA text, without a GPU")
+    check.add_argument("file", help="CUDA text, - for standard input")
+    check.add_argument(
+        "--kernel", help="the kernel, as in reduce<256>; needed if there are several"
+    )
+    check.add_argument("--grid", default="1", help="blocks: 4 or 4,2 or 4,2,1 (1)")
+    check.add_argument("--block", default="32", help="threads of a block, likewise (32)")
+    check.add_argument("--inputs", help="an .npz file with arrays and numbers by parameters' names")
+    check.add_argument(
+        "--arg", action="append", default=[], metavar="VALUE",
+        help="the next parameter that --inputs does not give: 'float[64]' (not written at first; "
+        "the kernel has to write it, unless it is const), 'float[64]=random' (or range, or a "
+        "number), a number, or null; or NAME=VALUE",
+    )  # fmt: skip
+    check.add_argument("--output", action="append", default=[], metavar="NAME",
+                       help="a parameter whose elements must all be written")  # fmt: skip
+    check.add_argument("--shared", type=int, default=0, help="bytes of dynamic shared memory (0)")
+    check.add_argument("--orders", type=int, default=3, help="orders of threads and blocks (3)")
+    check.add_argument("--seconds", type=float, default=20.0, help="time limit of each (20)")
+    check.add_argument("--include", action="append", default=[], metavar="FOLDER",
+                       help="where headers are, besides the file's folder")  # fmt: skip
+    check.add_argument("--json", action="store_true", help="findings as JSON")
+
+
+def check(options: Mapping[str, Any]) -> int:
+    """Carries the command out: 0 without findings, 1 with some. Raises UsageError, SourceError and
+    ArgumentError."""
+    from lazyt.runtime.cuda.checks import check_cuda
+
+    source = read_input(options["file"])
+    kernel = _cuda_kernel(source, options["kernel"])
+    named = options["kernel"] or kernel.name
+    arguments = _cuda_arguments(kernel, options["inputs"], options["arg"])
+    own = [] if options["file"] == "-" else [os.path.dirname(options["file"]) or "."]
+    found = check_cuda(
+        source, named, _numbers(options["grid"], "--grid"), _numbers(options["block"], "--block"),
+        arguments, options["shared"], outputs=options["output"], orders=options["orders"],
+        seconds=options["seconds"], include=[*own, *options["include"]],
+    )  # fmt: skip
+    if options["json"]:
+        print(json.dumps([asdict(item) for item in found], indent=1))
+        return 1 if found else 0
+    for item in found:
+        print(item.describe(source), end="\n\n")
+    what = "1 finding" if len(found) == 1 else f"{len(found) or 'no'} findings"
+    print(f"{named}: {what} in {options['orders']} orders of threads and blocks")
+    return 1 if found else 0
+
+
+def _cuda_kernel(source: str, named: str | None) -> KernelText:
+    from lazyt.runtime.cuda.checks.text import find_kernels
+
+    kernels = find_kernels(source)
+    if not kernels:
+        raise UsageError("the text has no kernel (no __global__ function with a body)")
+    listed = ", ".join(item.name for item in kernels)
+    if named is None:
+        if len(kernels) > 1:
+            raise UsageError(f"there are several kernels: choose with --kernel from {listed}")
+        return kernels[0]
+    own = named.split("<")[0].strip().split("::")[-1]
+    for item in kernels:
+        if item.name == own:
+            return item
+    raise UsageError(f"there is no kernel {named!r}; there are {listed}")
+
+
+def _numbers(text: str, option: str) -> tuple[int, ...]:
+    if not re.fullmatch(r"\d{1,10}([,x]\d{1,10}){0,2}", text):
+        raise UsageError(f"{option} takes one to three numbers, as in 4,2; got {text!r}")
+    return tuple(int(part) for part in re.split("[,x]", text))
+
+
+def _cuda_arguments(kernel: KernelText, path: str | None, listed: list[str]) -> list[Any]:
+    """The argument of each parameter, from a file and from the command line."""
+    values: dict[str, Any] = {}
+    if path is not None:
+        try:
+            with np.load(path, allow_pickle=False) as given:
+                values = {name: given[name] for name in given.files if name in kernel.parameters}
+        except (OSError, ValueError, AttributeError, TypeError) as error:
+            raise UsageError(f"cannot read arrays from {path}: {error}") from None
+        values = {
+            n: a.item() if a.ndim == 0 else np.ascontiguousarray(a) for n, a in values.items()
+        }
+    rest = []
+    for text in listed:
+        name, equals, value = text.partition("=")
+        if equals and name.strip() in kernel.parameters:
+            values[name.strip()] = _value(value)
+        else:
+            rest.append(text)
+    open_ = [name for name in kernel.parameters if name not in values]
+    if len(rest) != len(open_):
+        wanted = ", ".join(open_) or "nothing more"
+        raise UsageError(f"{kernel.name}: --arg is needed for {wanted}; {len(rest)} are given")
+    values.update(zip(open_, map(_value, rest), strict=True))
+    return [values[name] for name in kernel.parameters]
+
+
+def _value(text: str) -> Any:
+    text = text.strip()
+    if text == "null":
+        return None
+    if "[" in text:
+        return text
+    for kind in (lambda t: int(t, 0), float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    raise UsageError(f"--arg {text!r} is no number, no null, and no array such as 'float[64]'")

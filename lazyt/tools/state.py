@@ -229,6 +229,9 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "runtime.cpython.interrupts": {"words": ("atomic", "what signals tell running plans")},
     "runtime.cpython.words": {"_checked": ("atomic", "slots whose offsets were tried")},
     "runtime.cuda.bound": {"_forked": ("import", "whether this process is a child")},
+    "runtime.cuda.checks.build": {
+        "_built": ("runtime.cuda.checks.build._lock", "executables of checked texts"),
+    },
     "runtime.cuda.device": {
         "_chosen": ("thread", "the current device"),
         "_devices": ("runtime.cuda.device._lock", "opened devices by number"),

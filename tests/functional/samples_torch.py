@@ -278,4 +278,5 @@ WITHOUT = """
     is_autocast_cache_enabled is_autocast_cpu_enabled set_autocast_cache_enabled
     set_autocast_cpu_dtype set_autocast_cpu_enabled
     from_numpy from_dlpack to_dlpack frombuffer save load compile jit vmap explain explain_broadcast
-    realize wait_for_compiler why_compiled why_realized c_function c_kernel cuda_kernel"""
+    realize wait_for_compiler why_compiled why_realized c_function c_kernel cuda_kernel
+    check_cuda"""
