@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from lazyt.bench.names import NotOffered, jax_names, numpy_names, tinygrad_names, torch_names
+from lazyt.bench.networks.building import build
 from lazyt.bench.problems import RULES, Array, Dims, Function, Problem, Rule
 
 # What every framework has to offer to be timed.
@@ -81,7 +82,8 @@ class Framework(ABC):
         return [np.asarray(tensor) for tensor in tensors_of(result)]
 
     def function(self, problem: Problem, dims: Dims) -> Function:
-        """What computes a problem. Raises NotOffered where it has no function for this."""
+        """What computes a problem; that of a network has its parameters and buffers inside. Raises
+        NotOffered where the framework has no function for this."""
         found = problem.function_for(self.runs)
         if found is None:
             raise NotOffered(f"a function for {self.runs}, only for {problem.only_for()}")
@@ -110,6 +112,8 @@ class _Torch(Framework):
         self.version = self.torch.__version__
         self.names = torch_names(self.torch)
         self.torch.set_num_threads(threads)
+        #: Of a network: batch normalization writes them in each call.
+        self.buffers: list[Any] = []
 
     def tensor(self, array: Array, dtype: str) -> Any:
         made = self.torch.tensor(array).to(getattr(self.torch, dtype))
@@ -142,6 +146,17 @@ class _Torch(Framework):
         del result
         return float(start.elapsed_time(end)) / 1e3
 
+    def function(self, problem: Problem, dims: Dims) -> Function:
+        if problem.network is None:
+            return super().function(problem, dims)
+        model = build(problem, self.torch, dims)
+        if self.device:
+            model.to(self.device)
+        for parameter in model.parameters():
+            self.settled(parameter.requires_grad_(False))
+        self.buffers = list(model.buffers())
+        return lambda names, *tensors: model(*tensors)
+
     def whole(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A computation without gradients, compiled or not."""
         return function
@@ -162,12 +177,12 @@ class _Torch(Framework):
         """Waits for results; PyTorch on the CPU has them already."""
 
     def prepare(self, function: Function) -> Call:
-        names, finish = self.names, self.finish
+        names, finish, buffers = self.names, self.finish, self.buffers
         compute = self.whole(lambda *tensors: function(names, *tensors))
 
         def call(*tensors: Any) -> Any:
             result = compute(*tensors)
-            finish(tensors_of(result))
+            finish([*tensors_of(result), *buffers])
             return result
 
         return call

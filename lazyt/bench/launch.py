@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.machinery
+import importlib.util
 import json
 import os
 import signal
@@ -60,6 +61,7 @@ IMPORTS = {
     "jax": ("jax",),
     "lazyt": ("lazyt",),
     "lazy": ("lazyt",),
+    "exact": ("torch",),
 }
 
 
@@ -74,6 +76,8 @@ def main() -> None:
     sys.path[:1] = [] if tree == INSTALLED else [tree]
     # Problems of a user's file are loaded with lazyt, and the reference has to know them.
     is_reference = framework == "reference" and bool(os.environ.get("LAZYT_LOAD"))
+    # Networks have lazyt as their reference where there is no PyTorch.
+    is_reference |= framework == "exact" and importlib.util.find_spec("torch") is None
     if framework not in ("lazyt", "lazy", "machine") and not is_reference:
         package = types.ModuleType("lazyt")
         package.__path__ = [str(PACKAGE)]

@@ -16,14 +16,23 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
+#: Suites of networks; ``levels`` is all three, and ``-full`` behind a name their sizes for a GPU.
+LEVELS = ("level1", "level2", "level3")
 #: A computation: the functions of a framework under PyTorch's names, then the tensors.
 Function = Callable[..., Any]
 #: What each letter of an array's shape stands for.
 Dims = Mapping[str, int]
 
 #: ``weight`` is scaled for sums over all but the first axis; rows of ``probs`` add up to 1.
-KINDS = ("normal", "weight", "positive", "probs", "ones", "zeros", "labels")
+#: ``factors`` are about 1, ``signs`` are 1 and -1, a ``mask`` is of bools; matrices may be
+#: ``symmetric`` or triangular.
+KINDS = (
+    "normal", "weight", "positive", "probs", "ones", "zeros", "labels", "factors", "signs", "mask",
+    "symmetric", "lower", "upper",
+)  # fmt: skip
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32")
+#: The dtype of what holds no numbers of a dtype that is named.
+_FIXED = {"labels": "int64", "mask": "bool"}
 
 #: Sizes of problems on rows: in the L2 cache, past it, past 100 MB, and odd ones.
 ROWS: Mapping[str, Dims] = {
@@ -59,6 +68,27 @@ def no_function(names: Any, *tensors: Any) -> Any:
 
 
 @dataclass(frozen=True)
+class Network:
+    """What a problem is that is a network with parameters: a class of a module of ``levels``.
+
+    Attributes:
+        level: 1 to 3.
+        number: KernelBench's number for the title.
+        title: the problem's name without level and number.
+        module: the module of ``levels``.
+        class_name: the class in it.
+        init: what the class is made with; texts such as ``"2*n"`` are sizes.
+    """
+
+    level: int
+    number: int
+    title: str
+    module: str
+    class_name: str
+    init: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
 class Problem:
     """Something to be timed, at some sizes.
 
@@ -75,6 +105,8 @@ class Problem:
         reference: the right result by NumPy, where ``function`` cannot give it.
         nbytes, flops: what has to be moved and computed, where it is not counted.
         where: the file and line of a declaration by a user.
+        quick_dims: what letters stand for in tests; else the sizes, shrunk.
+        network: of a problem that is one; no framework's ``function`` computes it then.
     """
 
     name: str
@@ -84,6 +116,8 @@ class Problem:
     function: Function
     tolerance: float = 2e-5
     training: Training | None = None
+    quick_dims: Dims | None = None
+    network: Network | None = None
     functions: Mapping[str, Function] = field(default_factory=dict)
     inputs: Callable[..., Sequence[Array]] | None = None
     reference: Function | None = None
@@ -100,6 +134,8 @@ class Problem:
 
     def only_for(self) -> str:
         """The frameworks that have a function."""
+        if self.network is not None:
+            return "frameworks with modules of torch.nn"
         return ", ".join(self.functions)
 
 
@@ -117,13 +153,18 @@ class Workload:
 
     @property
     def suite(self) -> str:
-        """The suite; the further sizes of the suite ``peers`` are the suite ``sizes``."""
+        """The suite; the further sizes of the suite ``peers`` are the suite ``sizes``, and those
+        of levels for a GPU are suites of their own."""
         further = self.problem.suite == "peers" and self.size
+        if self.problem.suite in LEVELS and self.size == "full":
+            return f"{self.problem.suite}-full"
         return "sizes" if further else self.problem.suite
 
     def dims(self, quick: bool = False) -> dict[str, int]:
         """The sizes, all of them small where it should be quick."""
         full = self.problem.sizes[self.size]
+        if quick and self.problem.quick_dims is not None:
+            return dict(self.problem.quick_dims)
         return {name: _shrunk(extent) if quick else extent for name, extent in full.items()}
 
     def inputs(self, seed: int = 0, quick: bool = False) -> list[Array]:
@@ -165,25 +206,37 @@ def described(text: str) -> tuple[str, str, list[str], str]:
             dtype = word
         else:
             extents.append(word)
-    return kind, "int64" if kind == "labels" else dtype, extents, limit
+    return kind, _FIXED.get(kind, dtype), extents, limit
 
 
-def _extent(word: str, dims: Dims) -> int:
+def extent(word: str, dims: Dims) -> int:
+    """What a word of sizes such as ``2*n`` stands for."""
     product = 1
     for factor in word.split("*"):
         product *= int(factor) if factor.isdigit() else dims[factor]
     return product
 
 
+_CHANGES: dict[str, Callable[[Array], Array]] = {
+    "factors": lambda values: np.exp(values * 0.05),
+    "signs": lambda values: np.where(values < 0, -1, 1).astype(values.dtype),
+    "symmetric": lambda values: (values + values.T) / 2,
+    "lower": np.tril,
+    "upper": np.triu,
+}
+
+
 def make(text: str, dims: Dims, source: np.random.Generator) -> Array:
     """An array of random numbers as its description says."""
     kind, dtype, extents, limit = described(text)
-    shape = tuple(_extent(word, dims) for word in extents)
+    shape = tuple(extent(word, dims) for word in extents)
     if kind == "labels":
-        return source.integers(0, _extent(limit, dims), shape)
+        return source.integers(0, extent(limit, dims), shape)
     if dtype in ("int8", "uint8", "int32"):
         low = 0 if dtype == "uint8" else -100
         return source.integers(low, 101, shape).astype(dtype)
+    if kind == "mask":
+        return source.random(shape) < 0.5
     if kind in ("ones", "zeros"):
         return np.full(shape, float(kind == "ones"), dtype)
     wide = np.float64 if dtype == "float64" else np.float32
@@ -196,6 +249,8 @@ def make(text: str, dims: Dims, source: np.random.Generator) -> Array:
     elif kind == "probs":
         values = np.exp(values)
         values /= values.sum(-1, keepdims=True)
+    elif kind in _CHANGES:
+        values = _CHANGES[kind](values)
     if dtype == "bfloat16":
         return (values.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
     return values.astype(dtype, copy=False)
@@ -237,20 +292,49 @@ def declared() -> bool:
     return any(problem.suite == LOADED for problem in PROBLEMS.values())
 
 
+def fits(problem: Problem, pattern: str, by_title: bool) -> bool:
+    """Whether a pattern is meant for a problem: for its name, or, ``by_title``, for a network's
+    title, with or without its number."""
+    names = [problem.name]
+    if by_title and problem.network is not None:
+        names += [f"{problem.network.number}_{problem.network.title}", problem.network.title]
+    return any(fnmatchcase(name, pattern) for name in names)
+
+
+def _suites(suite: str) -> set[str]:
+    """The suites that a name stands for."""
+    from lazyt.bench import suites
+
+    level, _, full = suite.partition("-")
+    if level == "levels":
+        return {f"{name}-{full}" if full else name for name in LEVELS}
+    if suite == "all":
+        return {name for name in suites.NAMES if name != "gpu" and not name.startswith(LEVELS)}
+    return {suite}
+
+
 def select(patterns: list[str], suite: str) -> list[Workload]:
     """The workloads that any pattern fits (``*`` and ``?`` as in file names; a problem's name
     alone means all its sizes), or all of a suite where there are no patterns. The suite ``all``
-    is every one for the CPU.
+    is every one for the CPU but the levels, which need a framework with modules of networks.
+    With a suite of levels, patterns are looked for in it, else everywhere but among sizes for a
+    GPU of levels.
 
     Raises ValueError for a pattern that fits nothing.
     """
     everything = list(workloads().values())
+    wanted = _suites(suite)
     if not patterns:
-        return [w for w in everything if suite == w.suite or (suite == "all" and w.suite != "gpu")]
+        return [w for w in everything if w.suite in wanted]
+    is_level = suite.startswith("level")
+    if is_level:
+        everything = [w for w in everything if w.suite in wanted]
     chosen: dict[str, Workload] = {}
     for pattern in patterns:
         own = [w for w in everything if fnmatchcase(w.name, pattern)]
-        fitting = own or [w for w in everything if fnmatchcase(w.problem.name, pattern)]
+        fitting = own or [w for w in everything if fits(w.problem, pattern, is_level)]
+        if not (suite.endswith("-full") or pattern.endswith("@full")):
+            fitting = [w for w in fitting if not w.suite.endswith("-full")]
         if not fitting:
             raise ValueError(f"no workload is called {pattern}")
         chosen.update((w.name, w) for w in fitting)

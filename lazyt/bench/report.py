@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lazyt.bench.comparison import FASTER, SLOWER, Change, Rules
+from lazyt.bench.fast_p import rows, shares
 from lazyt.bench.frameworks import PEERS
 from lazyt.bench.results import Result, Run, geometric_mean
 from lazyt.bench.statistics import Interval
@@ -107,15 +108,19 @@ def to_csv(run: Run) -> str:
     return text.getvalue()
 
 
-def to_html(run: Run) -> str:
-    """A page that needs nothing else: the bars, the table, the machine."""
-    table = main_table(run)
+def _html_table(table: Table) -> str:
     head = "".join(f"<th>{html.escape(text)}</th>" for text in table.head)
-    rows = []
+    lines = [f"<h2>{html.escape(table.title)}</h2>\n<table><tr>{head}</tr>"]
     for number, row in enumerate(table.rows):
         cells = "".join(f"<td>{html.escape(text)}</td>" for text in row)
         style = table.styles[number].split()[-1:] if table.styles else []
-        rows.append(f'<tr class="{"".join(style)}">{cells}</tr>')
+        lines.append(f'<tr class="{"".join(style)}">{cells}</tr>')
+    return "\n".join([*lines, "</table>"])
+
+
+def to_html(run: Run) -> str:
+    """A page that needs nothing else: the bars, the tables, the machine."""
+    tables = [table for table in (fast_p_table(run), main_table(run)) if table is not None]
     lines = "".join(f"<li>{html.escape(line)}</li>" for line in summary(run))
     facts = "; ".join(f"{key}: {run.machine.get(key)}" for key in ("cpu", "cores", "compiler"))
     return (
@@ -123,8 +128,7 @@ def to_html(run: Run) -> str:
         f"<style>{_STYLE}</style>\n<h1>lazyt beside its peers</h1>\n"
         f"<p>{html.escape(str(run.machine.get('date')))}; {html.escape(facts)}</p>\n"
         f"<ul>{lines}</ul>\n<h2>lazyt's time divided by the best peer's</h2>\n"
-        f"{_svg(run)}\n<h2>{html.escape(table.title)}</h2>\n"
-        f"<table><tr>{head}</tr>\n{chr(10).join(rows)}\n</table>\n</html>\n"
+        f"{_svg(run)}\n{chr(10).join(map(_html_table, tables))}\n</html>\n"
     )
 
 
@@ -256,6 +260,15 @@ def _own_cells(run: Run, own: Result | None) -> list[str]:
         format_bytes(grown),
         "-" if own.kernels is None else str(own.kernels),
     ]
+
+
+def fast_p_table(run: Run) -> Table | None:
+    """The shares of problems that are right and fast; None for a run without levels."""
+    lines = shares(run)
+    if not lines:
+        return None
+    title = "right and at least p times as fast as the peer; the median of peer : lazyt"
+    return Table(title, *rows(lines))
 
 
 def summary(run: Run) -> list[str]:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from lazyt.bench import fast_p
 from lazyt.bench.frameworks import PEERS
 
 #: Numbers the form of the JSON file, and the oldest that can be read.
@@ -223,6 +224,7 @@ def to_json(run: Run) -> dict[str, Any]:
         "bandwidth_bytes_per_s": run.bandwidth,
         "peak_flops_per_s": run.peak,
         "results": rows,
+        **({"fast_p": fast_p.to_json(run)} if fast_p.shares(run) else {}),
     }
 
 

@@ -42,7 +42,7 @@ class Place:
     """Where workers of a framework run.
 
     Attributes:
-        framework: a name of ``FRAMEWORKS``, or ``machine`` or ``reference``.
+        framework: a name of ``FRAMEWORKS``, or ``machine``, ``reference`` or ``exact``.
         python: the interpreter that has the framework.
         threads: of every framework.
         device: where tensors are; empty for the CPU.
@@ -340,7 +340,8 @@ class Session:
         return None if "failed" in reply else Limit(reply["bandwidth"], reply["peak"])
 
     def _worker(self, framework: str, folder: Path) -> Worker:
-        python = self.options.python if framework in PEERS else sys.executable
+        is_peer = framework in (*PEERS, "exact")
+        python = self.options.python if is_peer else sys.executable
         place = Place(framework, python, self.options.threads, self.options.device)
         lasts = framework == "machine" or getattr(FRAMEWORKS.get(framework), "prepares", False)
         if lasts and self._shared is not None:
@@ -359,7 +360,8 @@ class Session:
 
     def reference(self, workload: Workload, folder: Path) -> dict[str, Any]:
         """Writes the right results and the inputs; what that process replied."""
-        worker = self._worker("reference", folder)
+        is_network = workload.problem.network is not None
+        worker = self._worker("exact" if is_network else "reference", folder)
         try:
             reply = worker.ask(self._first(workload.name, folder))
         finally:

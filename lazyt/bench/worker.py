@@ -3,7 +3,8 @@
 Reads a JSON object a line and answers each with one. The first names the
 workload; the framework checks its result against the reference's file and says how long the first
 call took. Every further one asks for samples of an already warm computation. The framework
-``reference`` writes that file, and ``machine`` measures what the machine can do at best.
+``reference`` writes that file (``exact`` does for networks), and ``machine`` measures what the
+machine can do at best.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 from lazyt.bench.frameworks import FRAMEWORKS, Framework, tensors_of
 from lazyt.bench.loading import load_for_peer, place_in_loaded
 from lazyt.bench.names import NotOffered, reference_names
+from lazyt.bench.networks.building import Reference
 from lazyt.bench.problems import RULES, Array, Problem, Workload, no_function, workloads
 
 #: Why this process could not load a user's file; ``launch`` says so.
@@ -87,6 +89,7 @@ def write_reference(workload: Workload, quick: bool, path: Path) -> dict[str, ob
     """Writes the float64 results, and the inputs beside them; returns the bytes of inputs and
     outputs, and the operations."""
     problem, names = workload.problem, reference_names()
+    model = Reference(problem, workload.dims(quick)) if problem.network is not None else None
     kept: dict[str, Array] = {}
     nbytes = 0
     for number in range(input_sets(workload)):
@@ -106,11 +109,13 @@ def write_reference(workload: Workload, quick: bool, path: Path) -> dict[str, ob
                 2 * state - 1
             )
         else:
-            results = _right_results(problem, names, wide)
+            results = _right_results(problem, model, names, wide)
             kept.update({f"{number}_0_{k}": sampled(a) for k, a in enumerate(results)})
             given = [int(size) for size in _itemsizes(workload.dtypes())]
             nbytes = sum(a.size * size for a, size in zip(arrays, given))
             nbytes += sum(int(np.asarray(a).size) * given[0] for a in results)
+            if model is not None:
+                nbytes, names.flops = nbytes + model.parameter_bytes(), model.flops
     with path.open("wb") as file:
         save: Any = np.savez  # its types forbid names that are not known beforehand
         save(file, **kept)
@@ -128,10 +133,15 @@ def _widened(array: Array) -> Array:
     return array.astype(kinds.get(array.dtype.kind, np.int64))
 
 
-def _right_results(problem: Problem, names: Any, arrays: list[Array]) -> list[Array]:
-    """What a problem computes, by NumPy where there is a function for it, else by lazyt's
-    interpreter of graphs; both in float64."""
-    if problem.reference is not None:
+def _right_results(
+    problem: Problem, model: Reference | None, names: Any, arrays: list[Array]
+) -> list[Array]:
+    """What a problem computes, in float64: of a network, by its model; else by NumPy where there is
+    a function for it, else by lazyt's interpreter of graphs."""
+    result: Any
+    if model is not None:
+        result = model(*arrays)
+    elif problem.reference is not None:
         result = problem.reference(*arrays)
     elif problem.function is not no_function:
         result = problem.function(names, *arrays)
@@ -209,6 +219,7 @@ class Job:
             for number in range(input_sets(workload))
         ]
         self.turn, self.repeats, self.seconds = 0, 1, 0.0
+        self.function = framework.function(workload.problem, workload.dims(quick))
         self.call: Callable[[], Any] = lambda: None
 
     def _prepare(self) -> Callable[[], Any]:
@@ -347,7 +358,7 @@ def answer(
         return {"failed": trouble or f"no workload is called {request['workload']}"}, None
     workload = known[request["workload"]]
     path = Path(request["reference"])
-    if name == "reference":
+    if name in ("reference", "exact"):
         return write_reference(workload, quick, path), None
     try:
         framework = FRAMEWORKS[name](threads)

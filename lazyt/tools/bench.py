@@ -1,5 +1,6 @@
 """``python -m lazyt bench``: lazyt's speed beside other frameworks; ``bench compare`` and ``bench
-ab`` say what changed between two runs, or two versions."""
+ab`` say what changed between two runs, or two versions, and ``bench problems`` writes problems as
+files."""
 
 from __future__ import annotations
 
@@ -23,12 +24,20 @@ if TYPE_CHECKING:
     from lazyt.bench.results import Result, Run
     from lazyt.bench.session import Session
 
-SUITES = ("peers", "sizes", "kernels", "liger", "dtypes", "optimizers", "training", "gpu")
+SUITES = (
+    "peers", "sizes", "kernels", "liger", "dtypes", "optimizers", "training", "gpu", "level1",
+    "level2", "level3", "level1-full", "level2-full", "level3-full",
+)  # fmt: skip
+#: Several suites at once.
+GROUPS = ("levels", "levels-full", "loaded", "all")
 PEERS = ("torch", "compile", "jax", "tinygrad", "numpy")
-#: Those that are run on a GPU; torch.compile's kernels there are Triton's.
-GPU_PEERS = ("torch", "compile")
 #: The suite of the workloads that loaded files declare.
 LOADED = "loaded"
+#: So many workloads take so long that each is a line of a log.
+MANY = 10
+#: Those that are run on a GPU, where torch.compile's kernels are Triton's, and those that have
+#: the networks of levels.
+GPU_PEERS = NETWORK_PEERS = ("torch", "compile")
 
 
 def _parser() -> Parser:
@@ -38,10 +47,11 @@ def _parser() -> Parser:
         prog="lazyt bench",
         description="Time lazyt beside whichever peers are installed.",
         epilog="`lazyt bench compare A.json B.json` shows what changed between two runs, "
-        "`lazyt bench ab A B` times two versions side by side.",
+        "`lazyt bench ab A B` times two versions side by side, `lazyt bench problems` lists the "
+        "problems of levels or writes them as files.",
     )
     parser.add_argument(
-        "--suite", choices=[*SUITES, LOADED, "all"],
+        "--suite", choices=[*SUITES, *GROUPS],
         help="peers; on a GPU: gpu; loaded where a loaded file declares workloads",
     )  # fmt: skip
     parser.add_argument(
@@ -80,6 +90,8 @@ def run(argv: Sequence[str]) -> int:
         return _compare(argv[1:])
     if argv[:1] == ["ab"]:
         return _side_by_side(argv[1:])
+    if argv[:1] == ["problems"]:
+        return _problems(argv[1:])
     given = _parser().parse_args(argv)
     _settle(given)
     chosen = _chosen(given)
@@ -88,6 +100,7 @@ def run(argv: Sequence[str]) -> int:
             sizes = ", ".join(f"{name} {extent}" for name, extent in workload.dims().items())
             print(f"{workload.name:40} {workload.suite:10} {sizes}")
         return 0
+    given.peers = ",".join(_peers(given, chosen))
     measured = _measure(given, chosen)
     _report(measured, given)
     own = [result for result in measured.results if result.framework in ("lazyt", "lazy")]
@@ -112,9 +125,6 @@ def _chosen(given: argparse.Namespace) -> list[Workload]:
 def _settle(given: argparse.Namespace) -> None:
     """What follows from the device. Raises UsageError for one that cannot be used."""
     given.suite = given.suite or ("gpu" if given.device else None)
-    if given.peers is None:
-        peers = () if given.device == "cuda:emu" else GPU_PEERS if given.device else PEERS
-        given.peers = ",".join(peers)
     if given.device:
         from lazyt.errors import LazytError
         from lazyt.handle.cuda_devices import wanted_device
@@ -125,15 +135,25 @@ def _settle(given: argparse.Namespace) -> None:
             raise UsageError(str(error)) from None
 
 
+def _peers(given: argparse.Namespace, chosen: Sequence[Workload]) -> Sequence[str]:
+    """Whom lazyt is timed beside. Raises UsageError for one that there is not."""
+    if given.peers is not None:
+        named = [name for name in given.peers.split(",") if name]
+        if unknown := [name for name in named if name not in PEERS]:
+            raise UsageError(f"unknown peer {unknown[0]}; there are {', '.join(PEERS)}")
+        return named
+    if given.device:
+        return () if given.device == "cuda:emu" else GPU_PEERS
+    has_functions = any(workload.problem.network is None for workload in chosen)
+    return PEERS if has_functions else NETWORK_PEERS
+
+
 def _session(given: argparse.Namespace) -> Session:
     from lazyt.bench.frameworks import OWN
     from lazyt.bench.session import Options, Session
     from lazyt.runtime import devices
 
-    peers = [name for name in given.peers.split(",") if name]
-    if unknown := [name for name in peers if name not in PEERS]:
-        raise UsageError(f"unknown peer {unknown[0]}; there are {', '.join(PEERS)}")
-    frameworks = (*OWN, *peers)
+    frameworks = (*OWN, *(name for name in given.peers.split(",") if name))
     threads = given.threads or devices.core_count()
     rounds = given.rounds or (2 if given.quick else 9)
     counts = rounds, given.samples, given.quick
@@ -163,14 +183,29 @@ def _measure(given: argparse.Namespace, chosen: Sequence[Workload]) -> Run:
         file=sys.stderr,
     )
     with session, _progress(session, session.steps() * len(chosen)):
-        for workload in chosen:
+        for number, workload in enumerate(chosen, 1):
             known = set(session.missing)
-            made.results += session.measure(workload)
+            found = session.measure(workload)
+            made.results += found
+            if len(chosen) >= MANY and not sys.stderr.isatty():
+                print(f"[{number}/{len(chosen)}] {_in_a_line(made, found)}", file=sys.stderr)
             for name in session.missing.keys() - known:
                 print(f"{name} is left out: {session.missing[name]}", file=sys.stderr)
             if given.json:
                 write(made, given.json)  # so that an interrupted run is not lost
     return made
+
+
+def _in_a_line(run: Run, found: Sequence[Result]) -> str:
+    """What came out for a workload."""
+    from lazyt.bench.report import format_time
+
+    cells = []
+    for result in found:
+        seconds = run.seconds(result)
+        said = format_time(seconds) if seconds else result.problem or result.absent
+        cells.append(f"{result.framework} {said}")
+    return f"{found[0].workload}: {', '.join(cells)}"
 
 
 def _resumed(given: argparse.Namespace, settings: dict[str, object]) -> list[Result]:
@@ -219,10 +254,13 @@ def _progress(session: Session, steps: int) -> Iterator[None]:
 
 def _report(measured: Run, given: argparse.Namespace) -> None:
     from lazyt.bench import report
-    from lazyt.bench.report import main_table, summary
+    from lazyt.bench.report import fast_p_table, main_table, summary
     from lazyt.bench.results import write
 
     main_table(measured).show()
+    fast = fast_p_table(measured)
+    if fast is not None:
+        fast.show()
     print("\n".join(summary(measured)))
     if given.quick:
         print("small sizes, few samples (--quick): these times say only that everything works")
@@ -345,7 +383,7 @@ def _side_by_side(argv: Sequence[str]) -> int:
     )
     parser.add_argument("before")
     parser.add_argument("after")
-    parser.add_argument("--suite", choices=[*SUITES, LOADED, "all"], help="peers, or loaded")
+    parser.add_argument("--suite", choices=[*SUITES, *GROUPS], help="peers, or loaded")
     parser.add_argument("--only", default="", help="names of workloads or patterns, with commas")
     parser.add_argument("--rounds", type=int, default=12, help="turns of each version (12)")
     parser.add_argument("--samples", type=int, default=3, help="timed calls of a turn (3)")
@@ -380,3 +418,44 @@ def _side_by_side(argv: Sequence[str]) -> int:
                 before.results.append(old)
                 after.results.append(new)
     return _show_changes(before, after, rules, given)
+
+
+def _problems(argv: Sequence[str]) -> int:
+    parser = Parser(
+        prog="lazyt bench problems",
+        description="List the problems of the three levels, or write each as a file with a class "
+        "Model, get_inputs() and get_init_inputs(), as KernelBench has them.",
+    )
+    parser.add_argument("--level", type=int, choices=[1, 2, 3], help="one of them (all)")
+    parser.add_argument("--only", default="*", help="names or patterns such as '*softmax*'")
+    parser.add_argument(
+        "--size", choices=["quick", "cpu", "full"], default="full",
+        help="of a test, for a CPU, or for a GPU (full)",
+    )  # fmt: skip
+    parser.add_argument("--export", type=Path, metavar="FOLDER", help="write the files there")
+    given = parser.parse_args(argv)
+    from lazyt.bench.networks.building import declared, dims_of
+    from lazyt.bench.networks.export import write
+    from lazyt.bench.problems import fits
+
+    patterns = [p for text in given.only.split(",") if (p := text.strip())]
+    chosen = [
+        problem
+        for problem in declared()
+        if (given.level is None or problem.suite == f"level{given.level}")
+        and any(fits(problem, pattern, True) for pattern in patterns)
+    ]
+    if not chosen:
+        raise UsageError(f"no problem is called {given.only}; see `lazyt bench problems`")
+    if given.export is None:
+        for problem in chosen:
+            dims = dims_of(problem, given.size)
+            sizes = ", ".join(f"{name} {extent}" for name, extent in dims.items())
+            print(f"{problem.name:60} {sizes}")
+        return 0
+    try:
+        written = write(chosen, given.export, given.size)
+    except OSError as error:
+        raise UsageError(f"cannot write {error.filename}: {error.strerror}") from None
+    print(f"written: {len(written)} problem{'s' * (len(written) != 1)} below {given.export}")
+    return 0

@@ -35,7 +35,7 @@ def test_every_problem_has_finite_results_and_a_suite() -> None:
         for workload in workloads().values():
             assert workload.suite in suites.NAMES
             problem = workload.problem
-            if problem.name in seen:
+            if problem.name in seen or problem.network is not None:
                 continue
             seen.add(problem.name)
             arrays = workload.inputs(quick=True)

@@ -122,11 +122,13 @@ def check(made: Task) -> None:
 
 
 def of_workload(workload: Workload, quick: bool = False) -> Task:
-    """The task that a workload of the bench is. Raises ValueError for steps of training, and for
-    dtypes that NumPy lacks."""
+    """The task that a workload of the bench is. Raises ValueError for steps of training, networks,
+    and dtypes that NumPy lacks."""
     problem = workload.problem
     if problem.training is not None:
         raise ValueError(f"{workload.name} is a step of training; kernels are judged, not steps")
+    if problem.network is not None:
+        raise ValueError(f"{workload.name} is a network with parameters; kernels are judged")
     names = [f"x{n}" for n in range(len(problem.arrays))]
     dims = workload.dims(quick)
     made = Task(

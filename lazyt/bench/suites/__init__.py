@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import importlib
 
-#: What ``--suite`` takes, besides ``all``. ``sizes`` holds further sizes of ``peers``.
-NAMES = ("peers", "sizes", "kernels", "liger", "dtypes", "optimizers", "training", "gpu")
+#: What ``--suite`` takes, besides ``all`` and ``levels``. ``sizes`` holds further sizes of
+#: ``peers``, and ``-full`` means sizes for a GPU.
+NAMES = (
+    "peers", "sizes", "kernels", "liger", "dtypes", "optimizers", "training", "gpu", "level1",
+    "level2", "level3", "level1-full", "level2-full", "level3-full",
+)  # fmt: skip
 
 _MODULES = (
     "peers",
@@ -15,6 +19,7 @@ _MODULES = (
     "dtypes",
     "training",
     "gpu",
+    "levels",
 )
 
 
