@@ -351,14 +351,16 @@ class Rewrites:
     Attributes:
         count: how many were or would have been replaced.
         last: the latest that was replaced.
+        replaced: all of them, where somebody wants them noted.
     """
 
-    __slots__ = ("count", "last", "most")
+    __slots__ = ("count", "last", "most", "replaced")
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, replaced: list[Node] | None = None) -> None:
         self.most = most
         self.count = 0
         self.last: Node | None = None
+        self.replaced = replaced
 
     def decide(self, node: Node, plain: Node, new: Node) -> Node:
         """``new``, or ``plain`` where enough nodes have been replaced."""
@@ -368,6 +370,8 @@ class Rewrites:
         if self.count > self.most:
             return plain
         self.last = node
+        if self.replaced is not None:
+            self.replaced.append(plain)
         return new
 
 

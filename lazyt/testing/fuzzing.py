@@ -1,20 +1,26 @@
 """Graphs through the compiler, looked at stage by stage: what ``lazyt fuzz`` runs.
 
-Most graphs are random, half of them of all ops and half of a few; every fifth is a piece of a real
-program (``motifs``), large enough for the special forms of kernels. Everything follows from a seed:
-which graph, which inputs, and so what is found.
+A seed stands for a graph and its inputs. Two of five graphs are chains in which every three
+structural ops meet (``exploring``), two are random ones of all ops or of a few, and one is a piece
+of a real program (``motifs``), large enough for the special forms of kernels. Between them come
+graphs that are grown from those that reached something new in the compiler; their text is what
+they can be looked at again by.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from lazyt import compiler
 from lazyt.errors import LazytError
 from lazyt.ir.graph import Node
 from lazyt.runtime.value_checks import KINDS, index_limits, leaves_of, make_inputs
+from lazyt.testing.coverage import Coverage
+from lazyt.testing.exploring import Explorer, chains
 from lazyt.testing.motifs import motif
 from lazyt.testing.programs import SETTINGS, Difference, Program, difference, make_program, minimize
 from lazyt.testing.random_graphs import graph_of_few_ops, random_graph
@@ -27,8 +33,10 @@ from lazyt.testing.stages import Finding, data_of, examine, fresh
 TURNS: tuple[tuple[str, ...] | None, ...] = (
     None, ("uniform",), ("hostile", "positive"), ("zeros", "whole"),
 )  # fmt: skip
-#: One graph of so many is a piece of a program.
-MOTIFS = 5
+#: What the seeds stand for, in turn.
+SORTS = ("chains", "random", "chains", "few ops", "motif")
+#: One graph of so many is compiled with all optimizations, the others with few.
+OPTIMIZED = 4
 #: How long a graph is made smaller, in seconds.
 PATIENCE = 60.0
 
@@ -60,16 +68,24 @@ class Fault:
 
 def subject(seed: int, most_nodes: int = 24) -> Subject:
     """The graph number ``seed`` and its inputs."""
-    turn = TURNS[seed % len(TURNS)]
-    if seed % MOTIFS == MOTIFS - 1:
+    sort = SORTS[seed % len(SORTS)]
+    turn = TURNS[seed // len(SORTS) % len(TURNS)]
+    if sort == "motif":
         return Subject(seed, motif(seed), turn)
-    make = graph_of_few_ops if seed // len(TURNS) % 2 else random_graph
+    if sort == "chains":
+        return Subject(seed, chains(seed).roots, turn)
+    make = random_graph if sort == "random" else graph_of_few_ops
     return Subject(seed, make(seed, most_nodes).roots, turn)
 
 
-def look(item: Subject, target: str = "c") -> Fault | None:
-    """What is wrong with the compiler, as far as one graph shows it."""
-    found = examine(item.roots, kinds=item.kinds, seed=item.seed, target=target)
+def look(item: Subject, target: str = "c", coverage: Coverage | None = None) -> Fault | None:
+    """What is wrong with the compiler, as far as one graph shows it; what that reaches is noted in
+    ``coverage``."""
+    quick = item.seed % OPTIMIZED != 0
+    with contextlib.nullcontext() if coverage is None else coverage.lines:
+        found = examine(
+            item.roots, kinds=item.kinds, seed=item.seed, target=target, watch=coverage, quick=quick
+        )
     return None if found is None else Fault(item.seed, found, item.roots, item.kinds)
 
 
@@ -119,16 +135,33 @@ def program_of(fault: Fault) -> str:
         return f"# There is no program for this graph: {error}\n"
 
 
-def run(
-    first: int, target: str = "c", seconds: float = 60.0, step: int = 1
-) -> Iterator[tuple[int, Fault | None]]:
-    """Looks at one graph after the other, from the seed ``first`` on in steps of ``step``, until
-    the time is over; gives each seed with what was found."""
-    end = time.monotonic() + seconds
-    seed = first
-    while time.monotonic() < end:
-        yield seed, look(subject(seed), target)
-        seed += step
+class Search:
+    """Graphs one after the other: those of seeds, and between them those grown from what reached
+    something new.
+
+    Attributes:
+        target: as of ``look``.
+        coverage: what has been reached.
+    """
+
+    def __init__(self, target: str = "c") -> None:
+        self.target = target
+        self.coverage = Coverage(target, compiler.PASSES)
+        self._explorer = Explorer(self.coverage)
+
+    def subjects(self, seed: int) -> Iterator[Subject]:
+        """The graph of a seed, and one that is grown."""
+        yield subject(seed)
+        roots = self._explorer.grow(seed)
+        if roots is not None:
+            kinds = TURNS[seed // len(SORTS) % len(TURNS)] or ("uniform",)
+            yield Subject(seed, roots, kinds)
+
+    def look(self, item: Subject) -> Fault | None:
+        """What is wrong with the compiler, as far as a graph shows it."""
+        found = look(item, self.target, self.coverage)
+        self._explorer.learn(item.roots)
+        return found
 
 
 # -------------------------------------------------------------------------------- programs

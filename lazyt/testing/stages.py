@@ -13,7 +13,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -62,6 +62,16 @@ class Finding:
         return f"{self.stage}: {self.text}"
 
 
+class Watch(Protocol):
+    """Is told what becomes of a graph on its way down."""
+
+    def passed(self, name: str, changed: bool, replaced: Sequence[Node]) -> None:
+        """A pass has run; ``replaced`` are the nodes that ``rebuild`` exchanged for others."""
+
+    def grouped(self, groups: Sequence[Group]) -> None:
+        """Fusion has made groups."""
+
+
 @dataclass(frozen=True)
 class Case:
     """Inputs of one kind, and what the graph is of them."""
@@ -96,6 +106,8 @@ def examine(
     seed: int = 0,
     target: str = "c",
     passes: Sequence[Pass] | None = None,
+    watch: Watch | None = None,
+    quick: bool = False,
 ) -> Finding | None:
     """The first stage that changes what a graph computes, None where all of them are right.
 
@@ -106,6 +118,8 @@ def examine(
         kinds, seed: of inputs that are made instead, see ``value_checks``.
         target: ``c``, ``cuda`` (on the emulator), or ``""`` to stop at kernels.
         passes: instead of the recipe's.
+        watch: is told of passes and groups.
+        quick: whether the C compiler does with few optimizations, in a third of the time.
     """
     own = data_of(roots) if inputs is None and kinds is None else inputs
     try:
@@ -122,7 +136,7 @@ def examine(
             cases = [Case(*case) for case in Cases(graph, kinds or KINDS, seed)]
     except Exception as error:  # of an op's own rule, whatever it is
         return Finding("interpreter", f"it cannot run the graph: {type(error).__name__}: {error}")
-    walk = _Walk(graph, leaves, cases, target)
+    walk = _Walk(graph, leaves, cases, target, watch, quick)
     found = walk.passes(passes)
     for stage in (walk.groups, walk.kernels, walk.plan, walk.target):
         found = found or stage()
@@ -133,10 +147,12 @@ class _Walk:
     """One graph on its way down; each method is a stage, and returns what is wrong with it."""
 
     def __init__(
-        self, roots: list[Node], leaves: list[Node], cases: list[Case], target: str
-    ) -> None:
+        self, roots: list[Node], leaves: list[Node], cases: list[Case], target: str,
+        watch: Watch | None, quick: bool,
+    ) -> None:  # fmt: skip
         self.roots, self.leaves, self.cases = roots, leaves, cases
         self.wanted_target = target
+        self.watch, self.quick = watch, quick
         self.normal: list[Node] = []
         self.made: list[Group] = []
 
@@ -147,7 +163,12 @@ class _Walk:
         current = list(self.roots)
         for number, step in enumerate(compiler.PASSES if passes is None else passes, 1):
             before, tolerance = current, 0.0 if step.exact else step.tolerance
-            found, current = self._after(step, before, tolerance)
+            if self.watch is None:
+                found, current = self._after(step, before, tolerance)
+            else:
+                with rebuild_limit(1 << 60, replaced := []):
+                    found, current = self._after(step, before, tolerance)
+                self.watch.passed(step.name, current != before, replaced)
             if found:
                 stage = f"pass {number} {step.name}"
                 return self._rewritten(stage, step, before, tolerance, found, current)
@@ -226,6 +247,8 @@ class _Walk:
         except Exception as error:
             return Finding("fusion", f"it raises {type(error).__name__}: {error}")
         try:
+            if self.watch is not None:
+                self.watch.grouped(self.made)
             verify_groups(self.made, self.normal)
         except VerifyError as error:
             return Finding("fusion", str(error))
@@ -293,7 +316,8 @@ class _Walk:
         if self.wanted_target != "c":
             return None
         try:
-            run = execute.load_once(self.program)
+            usual = compile.find()
+            run = execute.load_once(self.program, usual.quick if self.quick else usual)
         except CompileError as error:
             return Finding("C printer", f"its text does not compile: {error}")
         for case in self.cases:
@@ -541,12 +565,13 @@ def _tuples(arity: int) -> Iterator[tuple[float, ...]]:
 
 
 class rebuild_limit:
-    """A context in which passes that go through ``rebuild`` change at most so many nodes."""
+    """A context in which passes that go through ``rebuild`` change at most so many nodes; those
+    that are changed are noted in ``replaced``."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, replaced: list[Node] | None = None) -> None:
         from lazyt.ir.graph import Rewrites
 
-        self.made = Rewrites(most)
+        self.made = Rewrites(most, replaced)
 
     def __enter__(self) -> Any:
         from lazyt.ir import graph

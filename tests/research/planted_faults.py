@@ -218,6 +218,36 @@ FAULTS: dict[str, Fault] = {
         "(r)",
         "C printer",
     ),
+    "whole vectors begin one element too late": Fault(
+        "codegen/c/loops.py",
+        'ct.binary("-", ct.name("end"), ct.integer(LANES - 1)) if ragged',
+        'ct.binary("-", ct.name("end"), ct.integer(LANES - 2)) if ragged',
+        "C printer",
+    ),
+    "sums over two blocks are finished in the first": Fault(
+        "codegen/matmul/packed.py",
+        "return spec.k <= form.k_block and not spec.any_size",
+        "return spec.k < 2 * form.k_block and not spec.any_size",
+        "C printer",
+    ),
+    "vectors on GPUs may begin anywhere": Fault(
+        "codegen/cuda/threads.py",
+        "return flat.const % width != 0 or any(factor % width for _, factor in flat.terms)",
+        "return any(factor % width for _, factor in flat.terms)",
+        "CUDA printer",
+    ),
+    "blocks of threads do one tile each": Fault(
+        "codegen/cuda/threads.py",
+        "    if tiles <= most_blocks:\n",
+        "    if tiles <= 2 * most_blocks:\n",
+        "CUDA printer",
+    ),
+    "steps behind the last tile of a product are loaded": Fault(
+        "codegen/cuda/contraction.py",
+        "if self.steps % self.depth:\n            short",
+        "if self.steps < self.depth:\n            short",
+        "CUDA printer",
+    ),
     # interpreters
     "flips do nothing, in meaning": Fault(
         "ops/movement.py",
@@ -313,7 +343,7 @@ def look(name: str, seconds: float, folder: Path, jobs: int = 2) -> tuple[str, i
     """The stage that fuzzing names for a fault, empty where it finds none, and the nodes of the
     smallest graph."""
     out = folder / re.sub(r"\W+", "-", name)
-    target = "c" if FAULTS[name].stage == "C printer" else "none"
+    target = {"C printer": "c", "CUDA printer": "cuda"}.get(FAULTS[name].stage, "none")
     command = [sys.executable, "-m", "lazyt", "fuzz", "--seconds", str(seconds), "--most", "1"]
     command += ["--load", __file__, "--target", target, "--out", str(out), "--jobs", str(jobs)]
     environment = os.environ | {"LAZYT_PLANT": name, "LAZYT_CACHE_DIR": str(folder / "cache")}

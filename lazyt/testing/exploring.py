@@ -1,0 +1,235 @@
+"""Graphs in which structural ops meet, and graphs grown from those that reached something new.
+
+``chains`` makes many small graphs in one: chains of two to four structural ops, so that every three
+of them meet in turn. ``Explorer`` keeps graphs that reached a line, a rewrite or a kind of group as
+the first, and changes them: an operand becomes the result of another op, an input the result of
+another graph, a number another number.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lazyt import ops
+from lazyt.errors import LazytError
+from lazyt.ir.dtypes import bool_
+from lazyt.ir.graph import Node, rebuild, remake, topological
+from lazyt.ir.parser import parse_graph
+from lazyt.ir.printer import print_graph
+from lazyt.ir.verifier import verify_graph
+from lazyt.runtime.value_checks import work_of
+from lazyt.testing.coverage import Coverage, Feature
+from lazyt.testing.graph_maker import Chooser, GraphMaker, RandomGraph, SeededChooser, Value
+from lazyt.testing.structural_ops import STRUCTURAL
+from lazyt.testing.value_ranges import Span
+
+#: Chains of a graph; attempts for each op of one.
+CHAINS, ATTEMPTS = 6, 6
+#: What a grown graph may have, in nodes and in steps to interpret.
+MOST_NODES, MOST_WORK = 40, 400_000
+#: Graphs that are kept: of more, the oldest go.
+KEPT = 400
+
+
+# ----------------------------------------------------------------------------- chains
+
+
+def chains(seed: int, count: int = CHAINS) -> RandomGraph:
+    """A graph of ``count`` chains of structural ops over inputs of their own.
+
+    Every three of them follow one another in one of the chains of so many seeds, whichever the
+    first seed is. A chain begins or ends with a function of each element now and then, and what
+    stands inside of one is a root now and then, so that others read it, too.
+    """
+    maker = GraphMaker(SeededChooser(seed))
+    for place in range(count):
+        _chain(maker, _three(seed * count + place))
+    return maker.finish()
+
+
+def _three(number: int) -> tuple[int, int, int]:
+    """Three of the rules, all threes in turn; those of neighbouring numbers differ everywhere."""
+    base = len(STRUCTURAL)
+    total = base**3
+    step = int(total * 0.618) | 1
+    while math.gcd(step, total) != 1:
+        step += 2
+    found = number * step % total
+    return found % base, found // base % base, found // base**2
+
+
+def _chain(maker: GraphMaker, rules: Sequence[int]) -> None:
+    choose = maker.choose
+    maker.keep(maker.leaf())
+    value = maker.values[-1]
+    steps = list(rules)
+    if choose.number(0, 3) == 0:
+        steps.append(choose.number(0, len(STRUCTURAL) - 1))
+    for number in steps:
+        for _ in range(ATTEMPTS):
+            if choose.number(0, 11) == 0:
+                between = maker.unary()
+                if between is not None and maker.keep(between):
+                    value = maker.values[-1]
+            made = STRUCTURAL[number](maker, value)
+            if made is not None and maker.keep(made):
+                value = maker.values[-1]
+                break
+
+
+# ------------------------------------------------------------------------- what grows
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A graph that reached something, without data, and how much."""
+
+    roots: list[Node]
+    features: list[Feature]
+
+
+class Explorer:
+    """Graphs that reached something new, and new ones made of these.
+
+    Attributes:
+        coverage: what has been reached.
+        kept: the graphs.
+    """
+
+    def __init__(self, coverage: Coverage) -> None:
+        self.coverage = coverage
+        self.kept: list[Kept] = []
+
+    def learn(self, roots: Sequence[Node]) -> list[Feature]:
+        """Keeps the graph that was looked at last if it reached something; what that was."""
+        found = self.coverage.take()
+        if found and small_enough(roots):
+            self.kept.append(Kept(_without_data(roots), found))
+            del self.kept[:-KEPT]
+        return found
+
+    def grow(self, seed: int) -> list[Node] | None:
+        """A graph that is no longer one of those kept; None where nothing came of it."""
+        if not self.kept:
+            return None
+        choose = SeededChooser(seed)
+        recent = choose.number(0, 1) * len(self.kept) // 2
+        roots = self.kept[choose.number(recent, len(self.kept) - 1)].roots
+        other = choose.pick(self.kept).roots
+        for _ in range(choose.pick((1, 1, 2, 3))):
+            way = choose.pick((inserted, inserted, grafted, extended, renumbered))
+            try:
+                made = way(roots, other, choose)
+                if made is None:
+                    continue
+                verify_graph(made)
+            except (LazytError, ValueError, TypeError, IndexError):
+                continue  # the change does not fit this graph
+            if small_enough(made):
+                roots = made
+        return roots
+
+
+def small_enough(roots: Sequence[Node]) -> bool:
+    """Whether a graph may be grown."""
+    nodes = topological(roots)
+    return len(nodes) <= MOST_NODES and work_of(roots) <= MOST_WORK
+
+
+def _without_data(roots: Sequence[Node]) -> list[Node]:
+    return parse_graph(print_graph(roots), ops.OPS)[1]
+
+
+def spread(node: Node) -> Value:
+    """A node as a value that rules can go on from: what it holds is made anew in any case."""
+    span = Span(0, 1, 0) if node.dtype is bool_ else Span(0, 3, 0)
+    return Value(node, span)
+
+
+def inserted(roots: Sequence[Node], other: Sequence[Node], choose: Chooser) -> list[Node] | None:
+    """An operand of a node becomes the result of one more structural op, cut to the old shape."""
+    place = choose.pick(topological(roots))
+    rule = choose.pick(STRUCTURAL)
+    maker = GraphMaker(choose)
+
+    def change(node: Node, inputs: tuple[Node, ...]) -> Node:
+        made = remake(node, inputs)
+        if node is not place:
+            return made
+        found = rule(maker, spread(made))
+        return made if found is None else fitted(found.node, made, choose)
+
+    return rebuild(roots, change)
+
+
+def grafted(roots: Sequence[Node], other: Sequence[Node], choose: Chooser) -> list[Node] | None:
+    """An input becomes a value of another graph, cut to its shape."""
+    leaves = [node for node in topological(roots) if node.op.name == "input"]
+    if not leaves:
+        return None
+    leaf = choose.pick(leaves)
+    sources = topological(other)
+    alike = [node for node in sources if node.dtype is leaf.dtype]
+    source = choose.pick(alike or sources)
+
+    def change(node: Node, inputs: tuple[Node, ...]) -> Node:
+        return fitted(source, leaf, choose) if node is leaf else remake(node, inputs)
+
+    return rebuild(roots, change)
+
+
+def extended(roots: Sequence[Node], other: Sequence[Node], choose: Chooser) -> list[Node] | None:
+    """One more root: a structural op of any value."""
+    made = choose.pick(STRUCTURAL)(GraphMaker(choose), spread(choose.pick(topological(roots))))
+    return None if made is None else [*roots, made.node]
+
+
+def renumbered(roots: Sequence[Node], other: Sequence[Node], choose: Chooser) -> list[Node]:
+    """A number of the graph's text is another one; what follows from it is inferred anew. Raises
+    ParseError where that is no graph."""
+    text = re.sub(r" : \w+\[[^\]]*\]$", "", print_graph(roots), flags=re.MULTILINE)
+    places = list(re.finditer(r"(?<![%$\w.])\d+(?![\w.:])", text))
+    place = choose.pick(places)
+    number = int(place.group())
+    instead = choose.pick((0, 1, 2, 3, number + 1, max(number - 1, 0), number * 2, 17))
+    start, end = place.span()
+    if choose.number(0, 1):  # wherever it stands: an extent is in several types
+        made = re.sub(rf"(?<![%$\w.]){number}(?![\w.:])", str(instead), text)
+    else:
+        made = text[:start] + str(instead) + text[end:]
+    return parse_graph(made, ops.OPS)[1]
+
+
+def fitted(node: Node, like: Node, choose: Chooser) -> Node:
+    """``node`` as a value of the type of another: converted, axes added or folded away, and each
+    cut, repeated or padded to its extent."""
+    if node.dtype is not like.dtype:
+        node = ops.cast(node, like.dtype)
+    if node.shape == like.shape:
+        return node
+    if node.size == math.prod(like.shape):
+        return ops.reshape(node, like.shape)
+    rank = len(like.shape)
+    if len(node.shape) > rank:
+        kept = len(node.shape) - rank
+        merged = (math.prod(node.shape[: kept + 1]), *node.shape[kept + 1 :])
+        node = ops.reshape(node, merged if rank else (node.size,))
+    if len(node.shape) < rank:
+        node = ops.reshape(node, (*((1,) * (rank - len(node.shape))), *node.shape))
+    if rank == 0:
+        if not node.size:
+            return like
+        return ops.reshape(ops.slice_(node, (0,), (1,), (1,)), ())
+    wide = tuple(w if e == 1 else e for e, w in zip(node.shape, like.shape, strict=True))
+    if wide != node.shape:
+        node = ops.expand(node, wide)
+    lacking = [max(w - e, 0) for e, w in zip(node.shape, like.shape, strict=True)]
+    if any(lacking):
+        before = [choose.number(0, n) for n in lacking]
+        after = [n - b for n, b in zip(lacking, before, strict=True)]
+        node = ops.pad(node, before, after, [0] * rank, choose.number(0, 1))
+    starts = [choose.number(0, e - w) for e, w in zip(node.shape, like.shape, strict=True)]
+    return ops.slice_(node, starts, like.shape, [1] * rank)
