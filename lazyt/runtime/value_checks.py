@@ -391,7 +391,8 @@ def _described(wrong: Array, got: Array, want: Array) -> str:
 
 
 class Cases:
-    """Inputs of several kinds for a graph, and what its roots are of each.
+    """Inputs of several kinds for a graph, and what its roots are of each; of small graphs so many
+    as ``rounds`` says.
 
     Attributes:
         leaves: the inputs.
@@ -400,14 +401,17 @@ class Cases:
         wants: what the roots are, for each case.
     """
 
-    def __init__(self, roots: Sequence[Node], kinds: Sequence[str] = KINDS, seed: int = 0) -> None:
+    def __init__(
+        self, roots: Sequence[Node], kinds: Sequence[str] = KINDS, seed: int = 0,
+        rounds: int = MOST_ROUNDS,
+    ) -> None:  # fmt: skip
         self.leaves = leaves_of(roots)
         limits = index_limits(roots)
         if not any(leaf.data is None for leaf in self.leaves):
             kinds = ("the program's own",)  # all inputs have values
         free = [leaf for leaf in self.leaves if leaf.data is None]
         size = min((leaf.size for leaf in free), default=ELEMENTS)
-        rounds = min(max(ELEMENTS // max(size, 1), 1), MOST_ROUNDS)
+        rounds = min(max(ELEMENTS // max(size, 1), 1), rounds)
         self.kinds = tuple(kinds) * (rounds if free else 1)
         self.given: list[dict[Node, Array]] = [
             make_inputs(free, kind, seed + 1000 * (n // len(kinds)), limits)

@@ -22,7 +22,9 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 #: What is watched of the package: folders, by the target that kernels are printed for.
 _ROOMS = {
     "": ("passes", "codegen/lower"),
-    "c": ("passes", "codegen/lower", "codegen/c", "codegen/loops", "codegen/matmul", "codegen/conv"),
+    "c": (
+        "passes", "codegen/lower", "codegen/c", "codegen/loops", "codegen/matmul", "codegen/conv",
+    ),
     "cuda": ("passes", "codegen/lower", "codegen/cuda"),
 }  # fmt: skip
 
@@ -33,7 +35,9 @@ Feature = tuple[object, ...]
 def files_of(target: str, passes: Iterable[Pass] = ()) -> list[str]:
     """The files whose lines are watched: of the package's passes, lowering, and printers for a
     target (``""``, ``c``, ``cuda``), and those that the functions of ``passes`` are in."""
-    found = [str(path) for room in _ROOMS[target] for path in sorted((_PACKAGE / room).glob("*.py"))]
+    found = [
+        str(path) for room in _ROOMS[target] for path in sorted((_PACKAGE / room).glob("*.py"))
+    ]
     for step in passes:
         code = getattr(step.run, "__code__", None)
         if code is not None and Path(code.co_filename).exists():

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lazyt import ops
 from lazyt.errors import LazytError
@@ -21,7 +20,7 @@ from lazyt.ir.parser import parse_graph
 from lazyt.ir.printer import print_graph
 from lazyt.ir.verifier import verify_graph
 from lazyt.runtime.value_checks import work_of
-from lazyt.testing.coverage import Coverage, Feature
+from lazyt.testing.coverage import Coverage
 from lazyt.testing.graph_maker import Chooser, GraphMaker, RandomGraph, SeededChooser, Value
 from lazyt.testing.structural_ops import STRUCTURAL
 from lazyt.testing.value_ranges import Span
@@ -83,14 +82,6 @@ def _chain(maker: GraphMaker, rules: Sequence[int]) -> None:
 # ------------------------------------------------------------------------- what grows
 
 
-@dataclass(frozen=True)
-class Kept:
-    """A graph that reached something, without data, and how much."""
-
-    roots: list[Node]
-    features: list[Feature]
-
-
 class Explorer:
     """Graphs that reached something new, and new ones made of these.
 
@@ -101,15 +92,13 @@ class Explorer:
 
     def __init__(self, coverage: Coverage) -> None:
         self.coverage = coverage
-        self.kept: list[Kept] = []
+        self.kept: list[list[Node]] = []
 
-    def learn(self, roots: Sequence[Node]) -> list[Feature]:
-        """Keeps the graph that was looked at last if it reached something; what that was."""
-        found = self.coverage.take()
-        if found and small_enough(roots):
-            self.kept.append(Kept(_without_data(roots), found))
+    def learn(self, roots: Sequence[Node]) -> None:
+        """Keeps the graph that was looked at last if it reached something as the first."""
+        if self.coverage.take() and small_enough(roots):
+            self.kept.append(_without_data(roots))
             del self.kept[:-KEPT]
-        return found
 
     def grow(self, seed: int) -> list[Node] | None:
         """A graph that is no longer one of those kept; None where nothing came of it."""
@@ -117,8 +106,8 @@ class Explorer:
             return None
         choose = SeededChooser(seed)
         recent = choose.number(0, 1) * len(self.kept) // 2
-        roots = self.kept[choose.number(recent, len(self.kept) - 1)].roots
-        other = choose.pick(self.kept).roots
+        roots = self.kept[choose.number(recent, len(self.kept) - 1)]
+        other = choose.pick(self.kept)
         for _ in range(choose.pick((1, 1, 2, 3))):
             way = choose.pick((inserted, inserted, grafted, extended, renumbered))
             try:

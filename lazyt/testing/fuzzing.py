@@ -13,7 +13,7 @@ import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lazyt import compiler
 from lazyt.errors import LazytError
@@ -37,6 +37,8 @@ TURNS: tuple[tuple[str, ...] | None, ...] = (
 SORTS = ("chains", "random", "chains", "few ops", "motif")
 #: One graph of so many is compiled with all optimizations, the others with few.
 OPTIMIZED = 4
+#: Inputs of a kind for a small graph, at most: another graph shows more than other inputs.
+ROUNDS = 2
 #: How long a graph is made smaller, in seconds.
 PATIENCE = 60.0
 
@@ -84,8 +86,9 @@ def look(item: Subject, target: str = "c", coverage: Coverage | None = None) -> 
     quick = item.seed % OPTIMIZED != 0
     with contextlib.nullcontext() if coverage is None else coverage.lines:
         found = examine(
-            item.roots, kinds=item.kinds, seed=item.seed, target=target, watch=coverage, quick=quick
-        )
+            item.roots, kinds=item.kinds, seed=item.seed, target=target, watch=coverage,
+            quick=quick, rounds=ROUNDS,
+        )  # fmt: skip
     return None if found is None else Fault(item.seed, found, item.roots, item.kinds)
 
 
@@ -104,7 +107,7 @@ def reduce_fault(
     kinds = fault.kinds or KINDS
 
     def again(roots: Sequence[Node]) -> Finding | None:
-        found = examine(roots, kinds=kinds, seed=fault.seed, target=target)
+        found = examine(roots, kinds=kinds, seed=fault.seed, target=target, rounds=ROUNDS)
         return found if found is not None and found.stage == fault.finding.stage else None
 
     def fails(roots: list[Node]) -> bool:
@@ -162,6 +165,14 @@ class Search:
         found = look(item, self.target, self.coverage)
         self._explorer.learn(item.roots)
         return found
+
+    def reached(self) -> dict[str, Any]:
+        """What has been reached, as JSON has it: the lines of each watched file, and how many
+        graphs each pass has changed since this was asked last."""
+        lines = {file: sorted(found) for file, found in self.coverage.lines.reached.items()}
+        fired = dict(self.coverage.fired)
+        self.coverage.fired.subtract(fired)
+        return {"fired": fired, "lines": lines}
 
 
 # -------------------------------------------------------------------------------- programs

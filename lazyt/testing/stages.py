@@ -36,7 +36,16 @@ from lazyt.passes.group_verifier import describe, verify_groups
 from lazyt.runtime.cpu import compile, execute
 from lazyt.runtime.interpreter import interpret
 from lazyt.runtime.plan_checks import as_buffer, run_compiled, typed
-from lazyt.runtime.value_checks import KINDS, Array, Cases, Wanted, difference, ordered, wanted
+from lazyt.runtime.value_checks import (
+    KINDS,
+    MOST_ROUNDS,
+    Array,
+    Cases,
+    Wanted,
+    difference,
+    ordered,
+    wanted,
+)
 
 
 @dataclass(frozen=True)
@@ -108,6 +117,7 @@ def examine(
     passes: Sequence[Pass] | None = None,
     watch: Watch | None = None,
     quick: bool = False,
+    rounds: int = MOST_ROUNDS,
 ) -> Finding | None:
     """The first stage that changes what a graph computes, None where all of them are right.
 
@@ -120,6 +130,7 @@ def examine(
         passes: instead of the recipe's.
         watch: is told of passes and groups.
         quick: whether the C compiler does with few optimizations, in a third of the time.
+        rounds: how often inputs of each kind are made for a graph of few elements, at most.
     """
     own = data_of(roots) if inputs is None and kinds is None else inputs
     try:
@@ -133,7 +144,7 @@ def examine(
             given = dict(zip(leaves, own, strict=True))
             cases = [Case("the given", given, wanted(graph, given))]
         else:
-            cases = [Case(*case) for case in Cases(graph, kinds or KINDS, seed)]
+            cases = [Case(*case) for case in Cases(graph, kinds or KINDS, seed, rounds)]
     except Exception as error:  # of an op's own rule, whatever it is
         return Finding("interpreter", f"it cannot run the graph: {type(error).__name__}: {error}")
     walk = _Walk(graph, leaves, cases, target, watch, quick)

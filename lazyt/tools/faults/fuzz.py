@@ -21,6 +21,8 @@ from lazyt.tools.arguments import Parser, UsageError
 TARGETS = ("c", "cuda", "none")
 #: A seed that takes longer than this has hung.
 LIMIT = 120.0
+#: Seconds after which a process says again what its graphs have reached.
+TELLING = 5.0
 
 
 def _arguments(argv: Sequence[str]) -> Any:
@@ -73,32 +75,38 @@ def _work_on_programs(given: Any) -> int:
 
 
 def _work(given: Any) -> int:
-    """Looks at graphs, and says what it begins with and finds, a line each."""
+    """Looks at graphs, and says what it begins with, finds, and reaches, a line each."""
     import dataclasses
 
     from lazyt.ir.printer import print_graph
     from lazyt.testing import fuzzing
 
     target = "" if given.target == "none" else given.target
-    first, step = given.work
+    search = fuzzing.Search(target)
+    seed, step = given.work
     end = time.monotonic() + given.seconds
-    seed = first
+    told_at = time.monotonic()
     while time.monotonic() < end:
-        print(json.dumps({"begin": seed}), flush=True)
-        item = fuzzing.subject(seed)
-        fault = fuzzing.look(item, target)
-        if fault is not None:
-            original = print_graph(fault.roots)
-            if not given.no_reduce:
-                left = max(end - time.monotonic(), 20.0)
-                fault = fuzzing.reduce_fault(fault, target, seconds=min(left, fuzzing.PATIENCE))
-            told = {
-                "fault": seed, "finding": dataclasses.asdict(fault.finding), "kinds": fault.kinds,
-                "graph": original, "reduced": print_graph(fault.roots),
-                "program": fuzzing.program_of(fault),
-            }  # fmt: skip
-            print(json.dumps(told), flush=True)
+        for turn, item in enumerate(search.subjects(seed)):
+            grown = print_graph(item.roots) if turn else ""
+            print(json.dumps({"begin": seed, "grown": grown}), flush=True)
+            fault = search.look(item)
+            if fault is not None:
+                original = print_graph(fault.roots)
+                if not given.no_reduce:
+                    left = max(end - time.monotonic(), 20.0)
+                    fault = fuzzing.reduce_fault(fault, target, seconds=min(left, fuzzing.PATIENCE))
+                told = {
+                    "fault": seed, "finding": dataclasses.asdict(fault.finding),
+                    "kinds": fault.kinds, "graph": original, "reduced": print_graph(fault.roots),
+                    "program": fuzzing.program_of(fault), "grown": bool(turn),
+                }  # fmt: skip
+                print(json.dumps(told), flush=True)
+        if time.monotonic() - told_at > TELLING:
+            told_at = time.monotonic()
+            print(json.dumps(search.reached()), flush=True)
         seed += step
+    print(json.dumps(search.reached()), flush=True)
     return 0
 
 
@@ -109,6 +117,7 @@ class _Worker:
         self.given, self.end = given, end
         self.step = given.jobs
         self.seed, self.since = first, time.monotonic()
+        self.grown = ""
         self.process = self._start(first)
 
     def _start(self, first: int) -> subprocess.Popen[str]:
@@ -131,13 +140,14 @@ class _Worker:
                 told = json.loads(line)
                 if "begin" in told:
                     self.seed, self.since = told["begin"], time.monotonic()
+                    self.grown = told.get("grown", "")
                 yield told
                 continue
             code = self.process.wait()
             if code == 0:
                 return
             if time.monotonic() < self.end:
-                yield {"ended": self.seed, "code": code}
+                yield {"ended": self.seed, "code": code, "grown": self.grown}
                 self.process = self._start(self.seed + self.step)
             else:
                 return
@@ -149,6 +159,8 @@ def _describe(folder: Path, told: dict[str, Any]) -> str:
     if "ended" in told:
         line = f"the process ends with status {told['code']}"
         (folder / "finding.txt").write_text(f"crash: {line}\n")
+        if told["grown"]:
+            (folder / "graph.ir").write_text(told["grown"])
         return f"seed {told['ended']}: crash: {line} ({folder})"
     finding = told["finding"]
     if "original" in told:
@@ -158,7 +170,8 @@ def _describe(folder: Path, told: dict[str, Any]) -> str:
         first = finding["text"].splitlines()[0]
         return f"seed {told['fault']}: {finding['stage']}: {first} ({folder})"
     kinds = ", ".join(told["kinds"] or ("the graph's own",))
-    text = f"{finding['stage']}: {finding['text']}\ninputs: {kinds}\nseed: {told['fault']}\n"
+    seed = "a graph that was grown: see graph.ir" if told["grown"] else f"seed: {told['fault']}"
+    text = f"{finding['stage']}: {finding['text']}\ninputs: {kinds}\n{seed}\n"
     (folder / "finding.txt").write_text(text + "\n" + finding["ir"])
     (folder / "graph.ir").write_text(told["graph"])
     (folder / "reduced.ir").write_text(told["reduced"])
@@ -166,6 +179,16 @@ def _describe(folder: Path, told: dict[str, Any]) -> str:
     nodes = sum("=" in line for line in told["reduced"].splitlines())
     first = finding["text"].splitlines()[0]
     return f"seed {told['fault']}: {finding['stage']}: {first} ({nodes} nodes in {folder})"
+
+
+def _tell_reached(out: Path, fired: Counter[str], reached: dict[str, set[int]]) -> None:
+    """Says which passes never changed a graph, and writes down the lines that never ran."""
+    from lazyt.testing.coverage import report
+
+    short, long = report(fired, reached)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "unreached.txt").write_text(long + "\n")
+    print(f"{short} ({out / 'unreached.txt'} has the others)")
 
 
 def run(argv: Sequence[str]) -> int:
@@ -190,6 +213,7 @@ def run(argv: Sequence[str]) -> int:
     for worker in workers:
         threading.Thread(target=listen, args=(worker,), daemon=True).start()
     looked, listening, stages = 0, len(workers), Counter[str]()
+    fired, reached = Counter[str](), dict[str, set[int]]()
     shown = begun
     try:
         while listening and sum(stages.values()) < given.most:
@@ -201,9 +225,14 @@ def run(argv: Sequence[str]) -> int:
                 listening -= 1
             elif "begin" in told:
                 looked += 1
+            elif "fired" in told:
+                fired.update(told["fired"])
+                for file, lines in told["lines"].items():
+                    reached.setdefault(file, set()).update(lines)
             elif told:
                 seed = told.get("fault", told.get("ended"))
-                print(_describe(out / f"seed{seed}", told), flush=True)
+                name = f"seed{seed}grown" if told.get("grown") else f"seed{seed}"
+                print(_describe(out / name, told), flush=True)
                 stages[told["finding"]["stage"] if "finding" in told else "crash"] += 1
             now = time.monotonic()
             for worker in workers:
@@ -226,4 +255,6 @@ def run(argv: Sequence[str]) -> int:
     noun = "fault" if total == 1 else "faults"
     what = "programs" if given.programs else "graphs"
     print(f"{looked} {what} in {took:.0f} s, {total} {noun} ({found})")
+    if reached:
+        _tell_reached(out, fired, reached)
     return 1 if total else 0
