@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import re
+import tempfile
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,7 +16,7 @@ from lazyt.ir.kernel import CustomPhase, Kernel
 from lazyt.ir.kernel_interpreter import run_program
 from lazyt.ir.printer import print_graph, print_kernel
 from lazyt.ir.program import Program
-from lazyt.runtime.cpu import execute
+from lazyt.runtime.cpu import compile, execute
 from lazyt.runtime.memory import Buffer
 from lazyt.runtime.value_checks import MOST_WORK, Array, Cases, difference, work_of
 
@@ -98,6 +101,36 @@ def run_compiled(run: execute.Executable, program: Program, inputs: Sequence[Arr
         else:
             found.append(_bytes(given[-1 - n], inputs[-1 - n].nbytes))
     return found
+
+
+#: What a compiler's check says: a file's name, a line, a column, and what is undefined there.
+_UNDEFINED = re.compile(r"unit(\d+)\.c:(\d+):\d+: runtime error: (.*)")
+
+
+def undefined_behaviour(program: Program, inputs: Sequence[Array]) -> str:
+    """What a plan's C does on these inputs that C leaves undefined: the first such line, and what
+    is wrong there; empty where nothing is found, or the compiler cannot look for it."""
+    compiler = compile.find()
+    try:
+        run = execute.load_once(program, compiler.checking)
+    except CompileError:  # it has no library of such checks
+        return ""
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as heard:
+        kept = os.dup(2)
+        os.dup2(heard.fileno(), 2)  # C writes to the descriptor, whatever sys.stderr is
+        try:
+            run_compiled(run, program, inputs)
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+        heard.seek(0)
+        found = _UNDEFINED.search(heard.read())
+    if found is None:
+        return ""
+    units = compile.split_units(program, compile.side_by_side(), compiler.own_threads)
+    unit, line = int(found[1]), int(found[2])
+    text = units[unit].splitlines()[line - 1].strip()
+    return f"line {line} of its C, {text}: {found[3]}"
 
 
 def as_buffer(array: Array) -> Buffer:

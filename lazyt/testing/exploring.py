@@ -1,9 +1,10 @@
 """Graphs in which structural ops meet, and graphs grown from those that reached something new.
 
-``chains`` makes many small graphs in one: chains of two to four structural ops, so that every three
-of them meet in turn. ``Explorer`` keeps graphs that reached a line, a rewrite or a kind of group as
-the first, and changes them: an operand becomes the result of another op, an input the result of
-another graph, a number another number.
+A chain is a small graph of three or four structural ops, so that every three of them meet in turn;
+``chains`` makes one graph of many, ``functions`` one of many functions of elements. ``Explorer``
+keeps graphs that reached a line, a rewrite or a kind of group as the first, and changes them: an
+operand becomes the result of another op, an input the result of another graph, a number another
+number.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from collections.abc import Sequence
 
 from lazyt import ops
 from lazyt.errors import LazytError
-from lazyt.ir.dtypes import bool_
+from lazyt.ir.dtypes import ALL, DType, bool_
 from lazyt.ir.graph import Node, rebuild, remake, topological
 from lazyt.ir.parser import parse_graph
 from lazyt.ir.printer import print_graph
+from lazyt.ir.scalar import FUNCTIONS
 from lazyt.ir.verifier import verify_graph
 from lazyt.runtime.value_checks import work_of
 from lazyt.testing.coverage import Coverage
@@ -27,6 +29,8 @@ from lazyt.testing.value_ranges import Span
 
 #: Chains of a graph; attempts for each op of one.
 CHAINS, ATTEMPTS = 6, 6
+#: Functions of a graph, each a kernel.
+FUNCTIONS_OF_A_GRAPH = 16
 #: What a grown graph may have, in nodes and in steps to interpret.
 MOST_NODES, MOST_WORK = 40, 400_000
 #: Graphs that are kept: of more, the oldest go.
@@ -49,15 +53,26 @@ def chains(seed: int, count: int = CHAINS) -> RandomGraph:
     return maker.finish()
 
 
+def chain(number: int) -> RandomGraph:
+    """The graph of one chain; of all threes of ops in turn, as ``chains``."""
+    maker = GraphMaker(SeededChooser(number))
+    _chain(maker, _three(number))
+    return maker.finish()
+
+
 def _three(number: int) -> tuple[int, int, int]:
     """Three of the rules, all threes in turn; those of neighbouring numbers differ everywhere."""
     base = len(STRUCTURAL)
-    total = base**3
+    found = number * _coprime(base**3) % base**3
+    return found % base, found // base % base, found // base**2
+
+
+def _coprime(total: int) -> int:
+    """A step that visits all numbers below ``total``, far from its neighbours each time."""
     step = int(total * 0.618) | 1
     while math.gcd(step, total) != 1:
         step += 2
-    found = number * step % total
-    return found % base, found // base % base, found // base**2
+    return step
 
 
 def _chain(maker: GraphMaker, rules: Sequence[int]) -> None:
@@ -77,6 +92,40 @@ def _chain(maker: GraphMaker, rules: Sequence[int]) -> None:
             if made is not None and maker.keep(made):
                 value = maker.values[-1]
                 break
+
+
+# ------------------------------------------------------------------------- functions
+
+
+def functions(seed: int, count: int = FUNCTIONS_OF_A_GRAPH) -> RandomGraph:
+    """A graph of ``count`` functions of elements, those that programs have defined among them, each
+    of inputs of its own; all functions of all dtypes in turn, and conversions of each to each."""
+    maker = GraphMaker(SeededChooser(seed))
+    pairs: list[tuple[str | DType, DType]] = []
+    for dtype in ALL:
+        pairs += [(name, dtype) for name in _functions_of(dtype)]
+        pairs += [(to, dtype) for to in ALL if to is not dtype]
+    step = _coprime(len(pairs))
+    shape = (maker.choose.pick((3, 17, 33, 64)),)
+    for place in range(count):
+        function, dtype = pairs[(seed * count + place) * step % len(pairs)]
+        first = maker.leaf(shape, dtype)
+        if isinstance(function, DType):
+            made = ops.cast(first.node, function)
+        else:
+            others = range(FUNCTIONS[function].arity - 1)
+            made = ops.apply(function, first.node, *(maker.leaf(shape, dtype).node for _ in others))
+        maker.values.append(Value(made, Span(-math.inf, math.inf, math.inf)))
+    return maker.finish()
+
+
+def _functions_of(dtype: DType) -> list[str]:
+    """The functions whose operands and result have one dtype, or whose result is a truth."""
+    return [
+        name
+        for name, fn in FUNCTIONS.items()
+        if dtype.kind in fn.kinds and fn.result != "free" and name != "where"
+    ]
 
 
 # ------------------------------------------------------------------------- what grows

@@ -1,10 +1,10 @@
 """Graphs through the compiler, looked at stage by stage: what ``lazyt fuzz`` runs.
 
-A seed stands for a graph and its inputs. Two of five graphs are chains in which every three
-structural ops meet (``exploring``), two are random ones of all ops or of a few, and one is a piece
-of a real program (``motifs``), large enough for the special forms of kernels. Between them come
-graphs that are grown from those that reached something new in the compiler; their text is what
-they can be looked at again by.
+A seed stands for a graph and its inputs: chains in which every three structural ops meet, functions
+of elements (``exploring``), a random graph of all ops or of a few, or a piece of a real program
+(``motifs``), large enough for the special forms of kernels. After each come small graphs that only
+the passes are looked at with, which takes a few milliseconds, and graphs that are grown from those
+that reached something new in the compiler. These can be looked at again by their text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lazyt.errors import LazytError
 from lazyt.ir.graph import Node
 from lazyt.runtime.value_checks import KINDS, index_limits, leaves_of, make_inputs
 from lazyt.testing.coverage import Coverage
-from lazyt.testing.exploring import Explorer, chains
+from lazyt.testing.exploring import Explorer, chain, chains, functions
 from lazyt.testing.motifs import motif
 from lazyt.testing.programs import SETTINGS, Difference, Program, difference, make_program, minimize
 from lazyt.testing.random_graphs import graph_of_few_ops, random_graph
@@ -34,7 +34,10 @@ TURNS: tuple[tuple[str, ...] | None, ...] = (
     None, ("uniform",), ("hostile", "positive"), ("zeros", "whole"),
 )  # fmt: skip
 #: What the seeds stand for, in turn.
-SORTS = ("chains", "random", "chains", "few ops", "motif")
+SORTS = ("chains", "random", "functions", "few ops", "motif")
+_FORESTS = {"chains": chains, "functions": functions}
+#: Chains, and grown graphs, that passes are looked at with after each graph.
+CHAINS, GROWN = 60, 12
 #: One graph of so many is compiled with all optimizations, the others with few.
 OPTIMIZED = 4
 #: Inputs of a kind for a small graph, at most: another graph shows more than other inputs.
@@ -44,11 +47,19 @@ PATIENCE = 60.0
 
 
 class Subject(NamedTuple):
-    """What one seed stands for: a graph, and the kinds of its inputs (None for its own data)."""
+    """A graph to look at.
+
+    Attributes:
+        seed: which it is, or belongs to.
+        roots: the graph.
+        kinds: of its inputs; None for its own data.
+        passes_only: whether only passes are looked at.
+    """
 
     seed: int
     roots: list[Node]
     kinds: tuple[str, ...] | None
+    passes_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,8 +85,8 @@ def subject(seed: int, most_nodes: int = 24) -> Subject:
     turn = TURNS[seed // len(SORTS) % len(TURNS)]
     if sort == "motif":
         return Subject(seed, motif(seed), turn)
-    if sort == "chains":
-        return Subject(seed, chains(seed).roots, turn)
+    if sort in _FORESTS:
+        return Subject(seed, _FORESTS[sort](seed).roots, turn)
     make = random_graph if sort == "random" else graph_of_few_ops
     return Subject(seed, make(seed, most_nodes).roots, turn)
 
@@ -87,7 +98,7 @@ def look(item: Subject, target: str = "c", coverage: Coverage | None = None) -> 
     with contextlib.nullcontext() if coverage is None else coverage.lines:
         found = examine(
             item.roots, kinds=item.kinds, seed=item.seed, target=target, watch=coverage,
-            quick=quick, rounds=ROUNDS,
+            quick=quick, rounds=ROUNDS, passes_only=item.passes_only,
         )  # fmt: skip
     return None if found is None else Fault(item.seed, found, item.roots, item.kinds)
 
@@ -153,12 +164,15 @@ class Search:
         self._explorer = Explorer(self.coverage)
 
     def subjects(self, seed: int) -> Iterator[Subject]:
-        """The graph of a seed, and one that is grown."""
+        """The graph of a seed, chains, and graphs that are grown, one of them for all stages."""
         yield subject(seed)
-        roots = self._explorer.grow(seed)
-        if roots is not None:
-            kinds = TURNS[seed // len(SORTS) % len(TURNS)] or ("uniform",)
-            yield Subject(seed, roots, kinds)
+        kinds = TURNS[seed // len(SORTS) % len(TURNS)]
+        for number in range(seed * CHAINS, (seed + 1) * CHAINS):
+            yield Subject(seed, chain(number).roots, kinds, True)
+        for number in range(GROWN):
+            roots = self._explorer.grow(seed * GROWN + number)
+            if roots is not None:
+                yield Subject(seed, roots, kinds or ("uniform",), number > 0)
 
     def look(self, item: Subject) -> Fault | None:
         """What is wrong with the compiler, as far as a graph shows it."""

@@ -35,7 +35,7 @@ from lazyt.ir.verifier import check_bounds, verify_graph, verify_kernel, verify_
 from lazyt.passes.group_verifier import describe, verify_groups
 from lazyt.runtime.cpu import compile, execute
 from lazyt.runtime.interpreter import interpret
-from lazyt.runtime.plan_checks import as_buffer, run_compiled, typed
+from lazyt.runtime.plan_checks import as_buffer, run_compiled, typed, undefined_behaviour
 from lazyt.runtime.value_checks import (
     KINDS,
     MOST_ROUNDS,
@@ -118,6 +118,7 @@ def examine(
     watch: Watch | None = None,
     quick: bool = False,
     rounds: int = MOST_ROUNDS,
+    passes_only: bool = False,
 ) -> Finding | None:
     """The first stage that changes what a graph computes, None where all of them are right.
 
@@ -131,6 +132,8 @@ def examine(
         watch: is told of passes and groups.
         quick: whether the C compiler does with few optimizations, in a third of the time.
         rounds: how often inputs of each kind are made for a graph of few elements, at most.
+        passes_only: whether to stop behind the passes; a graph that none of them changes is not
+            even interpreted, so that hundreds take a second.
     """
     own = data_of(roots) if inputs is None and kinds is None else inputs
     try:
@@ -138,6 +141,8 @@ def examine(
         graph = fresh(roots)
     except LazytError as error:
         return Finding("text", str(error))
+    if passes_only and not _changes(graph, passes):
+        return None
     leaves = [n for n in topological(graph) if n.op.name == "input"]
     try:
         if own is not None:
@@ -149,9 +154,23 @@ def examine(
         return Finding("interpreter", f"it cannot run the graph: {type(error).__name__}: {error}")
     walk = _Walk(graph, leaves, cases, target, watch, quick)
     found = walk.passes(passes)
+    if passes_only:
+        return found
     for stage in (walk.groups, walk.kernels, walk.plan, walk.target):
         found = found or stage()
     return found
+
+
+def _changes(roots: list[Node], passes: Sequence[Pass] | None) -> bool:
+    """Whether a pass makes another graph of this one, or fails."""
+    for step in compiler.PASSES if passes is None else passes:
+        try:
+            if compiler.apply_pass(step, roots) != roots:
+                return True
+        except Exception as error:
+            error.add_note("which the walk through the passes tells")
+            return True
+    return False
 
 
 class _Walk:
@@ -345,6 +364,9 @@ class _Walk:
         arrays = [case.given[leaf] for leaf in self.leaves]
         unoptimized = typed(run_compiled(plain, self.program, arrays), self.roots)
         if not self._compared(case, unoptimized):
+            undefined = undefined_behaviour(self.program, arrays)
+            if undefined:
+                return Finding("C printer", f"undefined behaviour: {undefined}\n  {text}", ir=ir)
             return Finding("C compiler (-O0 differs)", text, ir=ir)
         wrong = wrong_functions(self.normal)
         if wrong:

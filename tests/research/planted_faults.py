@@ -19,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -363,19 +364,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--seconds", type=float, default=120.0, help="for each fault")
     parser.add_argument("--only", default="", help="a regular expression for names")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
     given = parser.parse_args()
     names = [name for name in FAULTS if re.search(given.only, name)]
     found = named = 0
     sizes: list[int] = []
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
-            stage, nodes = look(name, given.seconds, Path(folder))
+            begun = time.monotonic()
+            stage, nodes = look(name, given.seconds, Path(folder), given.jobs)
+            took = time.monotonic() - begun
             right = bool(stage) and re.match(FAULTS[name].stage, stage) is not None
             found += bool(stage)
             named += right
             sizes += [nodes] if nodes is not None else []
             verdict = "ok" if right else "NOT FOUND" if not stage else f"NOT {FAULTS[name].stage}"
-            print(f"{name}: {stage or '-'}, {nodes} nodes: {verdict}", flush=True)
+            shown = f"{stage or '-'}, {nodes} nodes, {took:.0f} s with reducing"
+            print(f"{name}: {shown}: {verdict}", flush=True)
     median = statistics.median(sizes) if sizes else None
     print(f"{found} of {len(names)} found, {named} named, {median} nodes (median)")
     return 0 if named == len(names) else 1

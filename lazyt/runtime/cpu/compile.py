@@ -123,6 +123,12 @@ class Compiler:
         flags = [flag for flag in self.flags if flag not in (*_SPEED, "-O3")]
         return replace(self, flags=("-O0", *flags))
 
+    @property
+    def checking(self) -> Compiler:
+        """``plain``, whose code says on the standard error stream what C leaves undefined as it
+        does it."""
+        return replace(self, flags=(*self.plain.flags, "-g", "-fsanitize=undefined"))
+
     def identity(self) -> str:
         """Text that differs wherever two compilers could make different code here."""
         return "\n".join((*self.command, self.version, self.target, *self.flags))
