@@ -148,7 +148,7 @@ class Coverage:
 
     def take(self) -> list[Feature]:
         """What the graph that was looked at last has reached as the first, or one of few."""
-        found = [("line", *place) for place in self.lines.new]
+        found: list[Feature] = [("line", *place) for place in self.lines.new]
         self.lines.new.clear()
         for feature in sorted(self._here, key=repr):
             self.features[feature] += 1

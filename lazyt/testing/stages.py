@@ -10,8 +10,7 @@ nothing with fusion and lowering, and Python's own functions say which of them i
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -30,7 +29,6 @@ from lazyt.ir.kernel_interpreter import run_program
 from lazyt.ir.parser import parse_graph
 from lazyt.ir.printer import print_graph, print_kernel
 from lazyt.ir.program import Program
-from lazyt.ir.scalar import FUNCTIONS, applied
 from lazyt.ir.verifier import check_bounds, verify_graph, verify_kernel, verify_roots
 from lazyt.passes.group_verifier import describe, verify_groups
 from lazyt.runtime.cpu import compile, execute
@@ -46,6 +44,7 @@ from lazyt.runtime.value_checks import (
     ordered,
     wanted,
 )
+from lazyt.testing.python_functions import wrong_functions
 
 
 @dataclass(frozen=True)
@@ -196,7 +195,8 @@ class _Walk:
             if self.watch is None:
                 found, current = self._after(step, before, tolerance)
             else:
-                with rebuild_limit(1 << 60, replaced := []):
+                replaced: list[Node] = []
+                with rebuild_limit(1 << 60, replaced):
                     found, current = self._after(step, before, tolerance)
                 self.watch.passed(step.name, current != before, replaced)
             if found:
@@ -531,67 +531,6 @@ def on_device(roots: Sequence[Node], given: Mapping[Node, Array], place: str) ->
         else:
             found.append(node.data.as_numpy(node.dtype, node.shape).copy())
     return found
-
-
-# ------------------------------------------------------------- Python's functions, as a third voice
-
-_POINTS = (-2.5, -1.0, -0.75, -0.5, -0.0, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
-_REFERENCES: dict[str, Callable[..., float]] = {
-    "abs": abs, "acos": math.acos, "acosh": math.acosh, "add": operator.add, "asin": math.asin,
-    "asinh": math.asinh, "atan": math.atan, "atan2": math.atan2, "atanh": math.atanh,
-    "ceil": math.ceil, "copysign": math.copysign, "cos": math.cos, "cosh": math.cosh,
-    "div": operator.truediv, "eq": operator.eq, "erf": math.erf, "erfc": math.erfc, "exp": math.exp,
-    "exp2": lambda x: 2.0**x, "expm1": math.expm1, "floor": math.floor,
-    "floordiv": operator.floordiv,
-    "fmax": max, "fmin": min, "fmod": math.fmod, "ge": operator.ge, "gt": operator.gt,
-    "hypot": math.hypot, "isfinite": math.isfinite, "isinf": math.isinf, "isnan": math.isnan,
-    "le": operator.le, "lgamma": math.lgamma, "log": math.log, "log10": math.log10,
-    "log1p": math.log1p, "log2": math.log2, "lt": operator.lt, "maximum": max, "minimum": min,
-    "mod": operator.mod, "mul": operator.mul, "ne": operator.ne, "neg": operator.neg,
-    "pow": math.pow, "reciprocal": lambda x: 1 / x, "round": round,
-    "rsqrt": lambda x: 1 / math.sqrt(x), "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
-    "sin": math.sin, "sinh": math.sinh, "sqrt": math.sqrt, "sub": operator.sub, "tan": math.tan,
-    "tanh": math.tanh, "trunc": math.trunc,
-    "logical_and": lambda a, b: bool(a) and bool(b), "logical_or": lambda a, b: bool(a) or bool(b),
-    "logical_not": lambda a: not a, "sign": lambda x: (x > 0) - (x < 0),
-    "signbit": lambda x: math.copysign(1, x) < 0,
-}  # fmt: skip
-
-
-def wrong_functions(roots: Iterable[Node]) -> list[str]:
-    """The scalar functions of a graph whose meaning in NumPy is not that of Python's function of
-    the same name, on a few points."""
-    names = {
-        fn.name
-        for node in topological(roots)
-        if node.op.name == "map"
-        for fn in applied(node.params)
-    }
-    return sorted(name for name in names if not _agrees(name))
-
-
-def _agrees(name: str) -> bool:
-    reference = _REFERENCES.get(name)
-    if reference is None:
-        return True
-    function = FUNCTIONS[name]
-    for arguments in _tuples(function.arity):
-        try:
-            want = float(reference(*arguments))
-        except (ValueError, ZeroDivisionError, OverflowError):  # outside of Python's domain
-            continue
-        with np.errstate(all="ignore"):
-            got = float(function.evaluate(*(np.float64(a) for a in arguments)))
-        if got != want and abs(got - want) > 1e-9 * max(abs(want), 1.0):
-            return False
-    return True
-
-
-def _tuples(arity: int) -> Iterator[tuple[float, ...]]:
-    if arity == 1:
-        yield from ((a,) for a in _POINTS)
-    elif arity == 2:
-        yield from ((a, b) for a in _POINTS for b in _POINTS)
 
 
 # ------------------------------------------------------------------ rewrites, one after the other

@@ -15,12 +15,14 @@ from lazyt.compiler import KernelPass, Pass
 from lazyt.config import config
 from lazyt.errors import VerifyError
 from lazyt.extensions import targets
+from lazyt.ir.dtypes import float32
 from lazyt.ir.graph import Node, rebuild, remake, topological
 from lazyt.ir.group import Group
 from lazyt.ir.kernel import Kernel, Phase, Stage, Store
 from lazyt.ir.parser import parse_graph
 from lazyt.ir.printer import print_graph
 from lazyt.ir.scalar import Call, call
+from lazyt.runtime.plan_checks import undefined_behaviour
 from lazyt.testing.random_graphs import random_graph
 from lazyt.testing.stages import Finding, examine
 
@@ -201,7 +203,8 @@ def test_a_wrong_kernel_pass_is_named() -> None:
 # ------------------------------------------------------------------------- printers, interpreters
 
 
-def test_the_printer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def with_text(patch: pytest.MonkeyPatch, change: Callable[[str], str]) -> None:
+    """C is printed as usual, and then changed."""
     target = targets.named("c")
     real = target.printer
 
@@ -210,15 +213,34 @@ def test_the_printer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
         def wrong(kernel: Kernel, names: Any = None) -> Any:
             made = printer(kernel, names)
-            text = made.source.text.replace("lz_tanh", "lz_sinh")
-            prelude = tuple(n.replace("tanh", "sinh") for n in made.source.prelude)
-            source = dataclasses.replace(made.source, text=text, prelude=prelude)
+            prelude = tuple(map(change, made.source.prelude))
+            source = dataclasses.replace(
+                made.source, text=change(made.source.text), prelude=prelude
+            )
             return dataclasses.replace(made, source=source)
 
         return wrong
 
-    monkeypatch.setattr(target, "printer", c_printer)
+    patch.setattr(target, "printer", c_printer)
+
+
+def test_the_printer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_text(monkeypatch, lambda text: text.replace("tanh", "sinh"))
     assert found().stage == "C printer"
+
+
+def test_undefined_behaviour_is_the_printers(monkeypatch: pytest.MonkeyPatch) -> None:
+    leaf = ops.input_((8,), float32)
+    roots = [ops.apply("neg", leaf)]
+    result = examine(roots)
+    assert result is None
+    shifted = "{\n  volatile int places = 40, lost = 1 << places;\n  (void)lost;\n"
+    with_text(monkeypatch, lambda text: text.replace("{\n", shifted, 1))
+    leaves = [leaf]
+    program, _ = compiler.compile_graph(roots, leaves)
+    told = undefined_behaviour(program, [np.ones(8, np.float32)])
+    if told:  # the compiler can look for it
+        assert "volatile int places" in told and "shift exponent 40" in told
 
 
 def test_wrong_meanings_of_functions_and_ops_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

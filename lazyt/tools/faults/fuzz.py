@@ -102,6 +102,7 @@ def _work(given: Any) -> int:
                     "program": fuzzing.program_of(fault), "grown": bool(turn),
                 }  # fmt: skip
                 print(json.dumps(told), flush=True)
+                break  # what else its graphs show is mostly the same
         if time.monotonic() - told_at > TELLING:
             told_at = time.monotonic()
             print(json.dumps(search.reached()), flush=True)
@@ -181,14 +182,56 @@ def _describe(folder: Path, told: dict[str, Any]) -> str:
     return f"seed {told['fault']}: {finding['stage']}: {first} ({nodes} nodes in {folder})"
 
 
-def _tell_reached(out: Path, fired: Counter[str], reached: dict[str, set[int]]) -> None:
-    """Says which passes never changed a graph, and writes down the lines that never ran."""
-    from lazyt.testing.coverage import report
+class _Tally:
+    """What the processes have said so far.
 
-    short, long = report(fired, reached)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "unreached.txt").write_text(long + "\n")
-    print(f"{short} ({out / 'unreached.txt'} has the others)")
+    Attributes:
+        out: where what was found is written to.
+        looked: how many graphs or programs were looked at.
+        stages: how many faults each stage has.
+        fired, reached: which passes changed how many graphs, and the lines of each file that ran.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self.looked = 0
+        self.stages: Counter[str] = Counter()
+        self.fired: Counter[str] = Counter()
+        self.reached: dict[str, set[int]] = {}
+
+    @property
+    def faults(self) -> int:
+        """How many were found."""
+        return sum(self.stages.values())
+
+    def take(self, told: dict[str, Any]) -> None:
+        """One line of a process."""
+        if "begin" in told:
+            self.looked += 1
+        elif "fired" in told:
+            self.fired.update(told["fired"])
+            for file, lines in told["lines"].items():
+                self.reached.setdefault(file, set()).update(lines)
+        elif told:
+            seed = told.get("fault", told.get("ended"))
+            name = f"seed{seed}grown" if told.get("grown") else f"seed{seed}"
+            print(_describe(self.out / name, told), flush=True)
+            self.stages[told["finding"]["stage"] if "finding" in told else "crash"] += 1
+
+    def tell(self, what: str, seconds: float) -> None:
+        """Says what was found, which passes never changed a graph, and writes down the lines that
+        never ran."""
+        found = ", ".join(f"{stage}: {n}" for stage, n in self.stages.most_common())
+        noun = "fault" if self.faults == 1 else "faults"
+        counts = f"{self.looked} {what} in {seconds:.0f} s, {self.faults} {noun}"
+        print(f"{counts} ({found or 'nothing is wrong'})")
+        if self.reached:
+            from lazyt.testing.coverage import report
+
+            short, long = report(self.fired, self.reached)
+            self.out.mkdir(parents=True, exist_ok=True)
+            (self.out / "unreached.txt").write_text(long + "\n")
+            print(f"{short} ({self.out / 'unreached.txt'} has the others)")
 
 
 def run(argv: Sequence[str]) -> int:
@@ -212,49 +255,29 @@ def run(argv: Sequence[str]) -> int:
 
     for worker in workers:
         threading.Thread(target=listen, args=(worker,), daemon=True).start()
-    looked, listening, stages = 0, len(workers), Counter[str]()
-    fired, reached = Counter[str](), dict[str, set[int]]()
-    shown = begun
+    tally, listening, shown = _Tally(out), len(workers), begun
     try:
-        while listening and sum(stages.values()) < given.most:
+        while listening and tally.faults < given.most:
             try:
                 told = said.get(timeout=1.0)
             except queue.Empty:
                 told = {}
             if told is None:
                 listening -= 1
-            elif "begin" in told:
-                looked += 1
-            elif "fired" in told:
-                fired.update(told["fired"])
-                for file, lines in told["lines"].items():
-                    reached.setdefault(file, set()).update(lines)
-            elif told:
-                seed = told.get("fault", told.get("ended"))
-                name = f"seed{seed}grown" if told.get("grown") else f"seed{seed}"
-                print(_describe(out / name, told), flush=True)
-                stages[told["finding"]["stage"] if "finding" in told else "crash"] += 1
+            else:
+                tally.take(told)
             now = time.monotonic()
             for worker in workers:
                 if now - worker.since > LIMIT + 2 * 60 and worker.process.poll() is None:
                     worker.process.kill()  # it hangs, and is told of as such
             if now - shown > 5 and sys.stderr.isatty():
                 shown = now
-                line = (
-                    f"\r{looked} looked at, {sum(stages.values())} faults, {end - now:.0f} s left "
-                )
+                line = f"\r{tally.looked} looked at, {tally.faults} faults, {end - now:.0f} s left "
                 print(line, end="", file=sys.stderr, flush=True)
     finally:
         for worker in workers:
             if worker.process.poll() is None:
                 worker.process.kill()
             worker.process.wait()
-    total = sum(stages.values())
-    took = time.monotonic() - begun
-    found = ", ".join(f"{stage}: {n}" for stage, n in stages.most_common()) or "nothing is wrong"
-    noun = "fault" if total == 1 else "faults"
-    what = "programs" if given.programs else "graphs"
-    print(f"{looked} {what} in {took:.0f} s, {total} {noun} ({found})")
-    if reached:
-        _tell_reached(out, fired, reached)
-    return 1 if total else 0
+    tally.tell("programs" if given.programs else "graphs", time.monotonic() - begun)
+    return 1 if tally.faults else 0
