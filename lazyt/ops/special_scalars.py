@@ -538,7 +538,11 @@ def _tail(p: float) -> float:
     y = t - top / (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)))
     for _ in range(6):
         gap = 0.5 * math.erfc(y / math.sqrt(2)) - p
-        y += gap * math.sqrt(2 * math.pi) * math.exp(y * y / 2)
+        if y < 37:
+            y += gap * math.sqrt(2 * math.pi) * math.exp(y * y / 2)
+        else:  # where the factor alone may be too large for a float
+            half = math.exp(y * y / 4)
+            y += gap * half * math.sqrt(2 * math.pi) * half
     return y
 
 

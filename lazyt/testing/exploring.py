@@ -13,13 +13,15 @@ import math
 import re
 from collections.abc import Sequence
 
+import numpy as np
+
 from lazyt import ops
 from lazyt.errors import LazytError
 from lazyt.ir.dtypes import ALL, DType, bool_
 from lazyt.ir.graph import Node, rebuild, remake, topological
 from lazyt.ir.parser import parse_graph
 from lazyt.ir.printer import print_graph
-from lazyt.ir.scalar import FUNCTIONS
+from lazyt.ir.scalar import FUNCTIONS, ScalarFunction
 from lazyt.ir.verifier import verify_graph
 from lazyt.runtime.value_checks import work_of
 from lazyt.testing.coverage import Coverage
@@ -31,6 +33,10 @@ from lazyt.testing.value_ranges import Span
 CHAINS, ATTEMPTS = 6, 6
 #: Functions of a graph, each a kernel.
 FUNCTIONS_OF_A_GRAPH = 16
+#: The cost from which on a function that NumPy lacks is a long approximation.
+APPROXIMATED = 30
+#: Functions with operands of other dtypes, or of a part of all numbers only.
+_SPECIAL = ("where", "exp_nonpositive")
 #: What a grown graph may have, in nodes and in steps to interpret.
 MOST_NODES, MOST_WORK = 40, 400_000
 #: Graphs that are kept: of more, the oldest go.
@@ -120,12 +126,19 @@ def functions(seed: int, count: int = FUNCTIONS_OF_A_GRAPH) -> RandomGraph:
 
 
 def _functions_of(dtype: DType) -> list[str]:
-    """The functions whose operands and result have one dtype, or whose result is a truth."""
+    """The functions whose operands and result have one dtype, or whose result is a truth; without
+    those of a part of all numbers, and without higher transcendental ones, whose meaning and C are
+    two approximations that part at hostile inputs by more than a few units in the last place."""
     return [
         name
         for name, fn in FUNCTIONS.items()
-        if dtype.kind in fn.kinds and fn.result != "free" and name != "where"
-    ]
+        if dtype.kind in fn.kinds and fn.result != "free" and name not in _SPECIAL
+        and not (dtype.kind == "f" and fn.cost >= APPROXIMATED and _is_own(fn))
+    ]  # fmt: skip
+
+
+def _is_own(function: ScalarFunction) -> bool:
+    return not isinstance(function.evaluate, np.ufunc)
 
 
 # ------------------------------------------------------------------------- what grows

@@ -116,9 +116,15 @@ def reduce_fault(
     """
     end = time.monotonic() + seconds
     kinds = fault.kinds or KINDS
+    passes_only = fault.finding.stage.startswith("pass ")  # no stage behind the wrong one is run
+    if target == "c" and fault.finding.stage in ("fusion", "lowering", "memory plan"):
+        target = ""
 
     def again(roots: Sequence[Node]) -> Finding | None:
-        found = examine(roots, kinds=kinds, seed=fault.seed, target=target, rounds=ROUNDS)
+        found = examine(
+            roots, kinds=kinds, seed=fault.seed, target=target, rounds=ROUNDS,
+            passes_only=passes_only,
+        )  # fmt: skip
         return found if found is not None and found.stage == fault.finding.stage else None
 
     def fails(roots: list[Node]) -> bool:

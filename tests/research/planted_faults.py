@@ -3,7 +3,7 @@
 A fault is a change of the text of one file of the package. ``LAZYT_PLANT=NAME`` with
 ``--load tests/research/planted_faults.py`` plants one in a process before the file is imported;
 ``python tests/research/planted_faults.py`` plants all of them in turn and says which of them
-``lazyt fuzz`` finds, which stage it names, and how small the graph becomes.
+``lazyt fuzz`` finds and when, which stage ``lazyt bisect`` names, and what ``lazyt reduce`` leaves.
 """
 
 from __future__ import annotations
@@ -340,50 +340,124 @@ def plant() -> None:
     sys.meta_path.insert(0, finder)
 
 
-def look(name: str, seconds: float, folder: Path, jobs: int = 2) -> tuple[str, int | None]:
-    """The stage that fuzzing names for a fault, empty where it finds none, and the nodes of the
-    smallest graph."""
+class Seen(NamedTuple):
+    """What the commands say of a planted fault.
+
+    Attributes:
+        seconds: how long ``lazyt fuzz`` looked for it, until it found it or gave up.
+        fuzzed, bisected: the stage that ``lazyt fuzz`` and ``lazyt bisect`` name, empty where they
+            find nothing wrong.
+        nodes: of the graph that ``lazyt reduce`` leaves, None where it fails.
+        valid: whether that is a graph, for the package without the fault.
+        told: what the commands say beside that.
+    """
+
+    seconds: float
+    fuzzed: str = ""
+    bisected: str = ""
+    nodes: int | None = None
+    valid: bool = True
+    told: str = ""
+
+
+def look(name: str, seconds: float, folder: Path, *, jobs: int = 1, target: str = "") -> Seen:
+    """Plants a fault, lets ``lazyt fuzz`` look for it, and ``lazyt bisect`` and ``lazyt reduce`` at
+    what that found first.
+
+    Args:
+        name: of the fault.
+        seconds: for fuzzing, at most.
+        folder: for what is found.
+        jobs: processes of ``lazyt fuzz``.
+        target: by default cuda for faults of its printer, else c.
+    """
+    target = target or ("cuda" if FAULTS[name].stage == "CUDA printer" else "c")
     out = folder / re.sub(r"\W+", "-", name)
-    target = {"C printer": "c", "CUDA printer": "cuda"}.get(FAULTS[name].stage, "none")
-    command = [sys.executable, "-m", "lazyt", "fuzz", "--seconds", str(seconds), "--most", "1"]
-    command += ["--load", __file__, "--target", target, "--out", str(out), "--jobs", str(jobs)]
     environment = os.environ | {"LAZYT_PLANT": name, "LAZYT_CACHE_DIR": str(folder / "cache")}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+
+    def run(*words: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "lazyt", *map(str, words)]
+        command += ["--load", __file__, "--target", target]
+        return subprocess.run(command, capture_output=True, text=True, env=environment)
+
+    begun = time.monotonic()
+    done = run(
+        "fuzz", "--seconds", seconds, "--most", 1, "--no-reduce", "--jobs", jobs, "--out", out
+    )
+    took = time.monotonic() - begun
     found = sorted(out.glob("*/finding.txt"))
     if not found:
-        if done.returncode != 0:
-            print(done.stderr[-2000:])
-        return "", None
-    reduced = found[0].with_name("reduced.ir")
-    nodes = reduced.read_text().count("\n%") if reduced.exists() else None
-    return found[0].read_text().partition(": ")[0], nodes
+        return Seen(took, told="" if done.returncode == 0 else done.stderr[-2000:])
+    fuzzed = found[0].read_text().partition(": ")[0]
+    graph, reduced = found[0].with_name("graph.ir"), found[0].with_name("small.ir")
+    done = run("bisect", graph)
+    bisected = done.stdout.partition(": ")[0] if done.returncode == 1 else ""
+    told = (done.stdout + done.stderr).partition("\n")[0]
+    done = run("reduce", graph, "-o", reduced)
+    if not reduced.exists():
+        return Seen(took, fuzzed, bisected, None, True, f"{told}; {done.stderr[-500:]}")
+    nodes, valid = measured(reduced.read_text())
+    return Seen(took, fuzzed, bisected, nodes, valid, told)
+
+
+def measured(text: str) -> tuple[int, bool]:
+    """How many nodes beside inputs a graph's text has, and whether it is a graph."""
+    from lazyt.errors import LazytError
+    from lazyt.ir.parser import parse_graph
+    from lazyt.ir.verifier import verify_graph
+    from lazyt.ops import OPS
+
+    nodes = text.count("\n%")
+    try:
+        verify_graph(parse_graph(text, OPS)[1])
+    except LazytError:
+        return nodes, False
+    return nodes, True
+
+
+def row(name: str, seen: Seen) -> str:
+    """A fault's row of the table."""
+    right = re.match(FAULTS[name].stage, seen.bisected) is not None
+    found = f"{seen.seconds:.0f} s" if seen.fuzzed else f"not in {seen.seconds:.0f} s"
+    stage = (seen.bisected or "-") + ("" if right or not seen.fuzzed else " (wrong)")
+    nodes = "-" if seen.nodes is None else f"{seen.nodes}" + " (invalid)" * (not seen.valid)
+    return f"| {name} | `{FAULTS[name].file}` | {found} | {stage} | {nodes} |"
 
 
 def main() -> int:
-    """Plants all faults, one after the other; 0 where all are found and named."""
+    """Plants all faults, one after the other, and prints a table; 0 where all are found, the stage
+    of all is right, and what they are reduced to are graphs."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--seconds", type=float, default=120.0, help="for each fault")
+    parser.add_argument("--seconds", type=float, default=600.0, help="for each fault, at most")
     parser.add_argument("--only", default="", help="a regular expression for names")
-    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that look for it")
+    parser.add_argument("--target", default="", help="for all faults (c, or cuda where needed)")
     given = parser.parse_args()
-    names = [name for name in FAULTS if re.search(given.only, name)]
-    found = named = 0
-    sizes: list[int] = []
+    all_seen: dict[str, Seen] = {}
+    print(
+        "| fault | in | found after | stage named by bisect | nodes left |\n|---|---|---|---|---|"
+    )
     with tempfile.TemporaryDirectory() as folder:
-        for name in names:
-            begun = time.monotonic()
-            stage, nodes = look(name, given.seconds, Path(folder), given.jobs)
-            took = time.monotonic() - begun
-            right = bool(stage) and re.match(FAULTS[name].stage, stage) is not None
-            found += bool(stage)
-            named += right
-            sizes += [nodes] if nodes is not None else []
-            verdict = "ok" if right else "NOT FOUND" if not stage else f"NOT {FAULTS[name].stage}"
-            shown = f"{stage or '-'}, {nodes} nodes, {took:.0f} s with reducing"
-            print(f"{name}: {shown}: {verdict}", flush=True)
-    median = statistics.median(sizes) if sizes else None
-    print(f"{found} of {len(names)} found, {named} named, {median} nodes (median)")
-    return 0 if named == len(names) else 1
+        for name in FAULTS:
+            if re.search(given.only, name):
+                seen = look(name, given.seconds, Path(folder), jobs=given.jobs, target=given.target)
+                all_seen[name] = seen
+                print(row(name, seen), flush=True)
+                if " (wrong)" in row(name, seen) or not seen.fuzzed:
+                    print(f"{name}: fuzz {seen.fuzzed}; {seen.told}", file=sys.stderr, flush=True)
+    found = {name: seen for name, seen in all_seen.items() if seen.fuzzed}
+    right = sum(
+        re.match(FAULTS[name].stage, seen.bisected) is not None for name, seen in found.items()
+    )
+    sizes = [seen.nodes for seen in found.values() if seen.nodes is not None]
+    valid = all(seen.valid for seen in found.values())
+    median = statistics.median(sizes) if sizes else "no"
+    print(
+        f"\n{len(found)} of {len(all_seen)} found, the stage of {right} of these is right, "
+        f"{median} nodes (median) and {max(sizes, default=0)} (most) are left, "
+        f"{'all' if valid else 'NOT ALL'} of them graphs"
+    )
+    return 0 if right == len(all_seen) and valid and len(sizes) == right else 1
 
 
 if __name__ == "__main__":

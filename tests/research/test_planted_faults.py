@@ -21,9 +21,10 @@ QUICK = (
 
 @pytest.mark.parametrize("name", QUICK)
 def test_a_planted_fault_is_found(name: str, tmp_path: Path) -> None:
-    stage, nodes = look(name, 60.0, tmp_path, jobs=1)
-    assert re.match(FAULTS[name].stage, stage), stage
-    assert nodes is not None and nodes <= 4
+    seen = look(name, 60.0, tmp_path, target="none")
+    assert seen.fuzzed == seen.bisected, seen
+    assert re.match(FAULTS[name].stage, seen.bisected), seen
+    assert seen.nodes is not None and seen.nodes <= 4 and seen.valid, seen
 
 
 def test_planted_faults_fit_the_package() -> None:
