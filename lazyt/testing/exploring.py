@@ -17,7 +17,7 @@ import numpy as np
 
 from lazyt import ops
 from lazyt.errors import LazytError
-from lazyt.ir.dtypes import ALL, DType, bool_
+from lazyt.ir.dtypes import ALL, DType, bool_, float32, float64, int32
 from lazyt.ir.graph import Node, rebuild, remake, topological
 from lazyt.ir.parser import parse_graph
 from lazyt.ir.printer import print_graph
@@ -26,13 +26,15 @@ from lazyt.ir.verifier import verify_graph
 from lazyt.runtime.value_checks import work_of
 from lazyt.testing.coverage import Coverage
 from lazyt.testing.graph_maker import Chooser, GraphMaker, RandomGraph, SeededChooser, Value
-from lazyt.testing.structural_ops import STRUCTURAL
-from lazyt.testing.value_ranges import Span
+from lazyt.testing.structural_ops import STRUCTURAL, fold_span
+from lazyt.testing.value_ranges import Span, binary_span
 
 #: Chains of a graph; attempts for each op of one.
 CHAINS, ATTEMPTS = 6, 6
 #: Functions of a graph, each a kernel.
 FUNCTIONS_OF_A_GRAPH = 16
+#: Values of a graph of rows.
+ROW_STEPS = 14
 #: The cost from which on a function that NumPy lacks is a long approximation.
 APPROXIMATED = 30
 #: Functions with operands of other dtypes, or of a part of all numbers only.
@@ -83,7 +85,7 @@ def _coprime(total: int) -> int:
 
 def _chain(maker: GraphMaker, rules: Sequence[int]) -> None:
     choose = maker.choose
-    maker.keep(maker.leaf())
+    maker.keep(maker.leaf(_distinct(choose) if choose.number(0, 1) else None))
     value = maker.values[-1]
     steps = list(rules)
     if choose.number(0, 3) == 0:
@@ -98,6 +100,76 @@ def _chain(maker: GraphMaker, rules: Sequence[int]) -> None:
             if made is not None and maker.keep(made):
                 value = maker.values[-1]
                 break
+
+
+def _distinct(choose: Chooser) -> tuple[int, ...]:
+    """Three axes or four of different extents: what takes one for another shows there."""
+    rest = [1, 2, 3, 4, 5, 7]
+    return tuple(rest.pop(choose.number(0, len(rest) - 1)) for _ in range(choose.number(3, 4)))
+
+
+# ------------------------------------------------------------------------------ rows
+
+
+def rows(seed: int, count: int = ROW_STEPS) -> RandomGraph:
+    """A graph of folds over rows of one matrix, in which rows are also compared with what they
+    folded to, moved within the matrix, and joined: kernels over the same rows that read one another
+    at the same place and at others."""
+    maker = GraphMaker(SeededChooser(seed))
+    choose = maker.choose
+    columns = choose.pick((3, 5, 8, 17, 40))
+    shape = (choose.pick((2, 4, 6, columns)), columns)
+    maker.keep(maker.leaf(shape, choose.pick((float32, float32, float64, int32))))
+    for _ in range(count * 3):
+        if len(maker.values) > count:
+            break
+        value = maker.any(lambda v: v.node.shape == shape)
+        assert value is not None  # the matrix itself is one
+        way = choose.number(0, 4)
+        if way == 0:
+            maker.keep(maker.unary())
+        elif way == 1:
+            maker.keep(maker.binary())
+        elif way == 2:
+            maker.keep(_moved(value, choose))
+        else:
+            folded = _row_fold(maker, value)
+            if not maker.keep(folded) or way == 3:
+                continue
+            assert folded is not None
+            column = ops.expand(ops.reshape(folded.node, (shape[0], 1)), shape)
+            if value.node.dtype is not bool_ and maker.keep(Value(column, folded.span)):
+                name = choose.pick(("sub", "maximum", "minimum"))
+                joined = binary_span(name, value.span, folded.span, value.node.dtype)
+                if joined is not None:
+                    maker.keep(Value(ops.apply(name, value.node, column), joined))
+    return maker.finish()
+
+
+def _row_fold(maker: GraphMaker, value: Value) -> Value | None:
+    """A fold of each row of a matrix."""
+    truth = value.node.dtype is bool_
+    kind = maker.choose.pick(("any", "all") if truth else ("sum", "max", "min"))
+    span = value.span if truth else fold_span(kind, value.span, value.node.shape[1], value)
+    return span and Value(ops.reduce_(kind, value.node, (1,)), span)
+
+
+def _moved(value: Value, choose: Chooser) -> Value:
+    """A matrix whose rows or columns have changed places."""
+    node = value.node
+    height, width = node.shape
+    axis = choose.number(0, 1)
+    way = choose.number(0, 2)
+    if way == 0 and height == width:
+        return Value(ops.permute(node, (1, 0)), value.span)
+    if way == 1:
+        return Value(ops.flip(node, (axis,)), value.span)
+    first = choose.number(1, node.shape[axis] - 1)  # those before it go to the end
+    starts = [[0, 0], [0, 0]]
+    sizes = [[height, width], [height, width]]
+    starts[0][axis], sizes[0][axis], sizes[1][axis] = first, node.shape[axis] - first, first
+    parts = [ops.slice_(node, s, n, [1, 1]) for s, n in zip(starts, sizes, strict=True)]
+    return Value(ops.concat(parts, axis), value.span)
 
 
 # ------------------------------------------------------------------------- functions

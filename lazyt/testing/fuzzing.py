@@ -1,10 +1,11 @@
 """Graphs through the compiler, looked at stage by stage: what ``lazyt fuzz`` runs.
 
 A seed stands for a graph and its inputs: chains in which every three structural ops meet, functions
-of elements (``exploring``), a random graph of all ops or of a few, or a piece of a real program
-(``motifs``), large enough for the special forms of kernels. After each come small graphs that only
-the passes are looked at with, which takes a few milliseconds, and graphs that are grown from those
-that reached something new in the compiler. These can be looked at again by their text.
+of elements, folds of rows that read one another (``exploring``), a random graph of all ops or of a
+few, or a piece of a real program (``motifs``), large enough for the special forms of kernels. After
+each come small graphs that only the passes are looked at with, which takes a few milliseconds, and
+graphs that are grown from those that reached something new in the compiler. These can be looked at
+again by their text.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from lazyt.errors import LazytError
 from lazyt.ir.graph import Node
 from lazyt.runtime.value_checks import KINDS, index_limits, leaves_of, make_inputs
 from lazyt.testing.coverage import Coverage
-from lazyt.testing.exploring import Explorer, chain, chains, functions
+from lazyt.testing.exploring import Explorer, chain, chains, functions, rows
 from lazyt.testing.motifs import motif
 from lazyt.testing.programs import SETTINGS, Difference, Program, difference, make_program, minimize
 from lazyt.testing.random_graphs import graph_of_few_ops, random_graph
@@ -34,8 +35,8 @@ TURNS: tuple[tuple[str, ...] | None, ...] = (
     None, ("uniform",), ("hostile", "positive"), ("zeros", "whole"),
 )  # fmt: skip
 #: What the seeds stand for, in turn.
-SORTS = ("chains", "random", "functions", "few ops", "motif")
-_FORESTS = {"chains": chains, "functions": functions}
+SORTS = ("chains", "random", "functions", "few ops", "rows", "motif")
+_FORESTS = {"chains": chains, "functions": functions, "rows": rows}
 #: Chains, and grown graphs, that passes are looked at with after each graph.
 CHAINS, GROWN = 60, 12
 #: One graph of so many is compiled with all optimizations, the others with few.
@@ -100,7 +101,15 @@ def look(item: Subject, target: str = "c", coverage: Coverage | None = None) -> 
             item.roots, kinds=item.kinds, seed=item.seed, target=target, watch=coverage,
             quick=quick, rounds=ROUNDS, passes_only=item.passes_only,
         )  # fmt: skip
-    return None if found is None else Fault(item.seed, found, item.roots, item.kinds)
+    if found is None:
+        return None
+    if item.kinds is None:  # if others show it as well, its text and a seed are all that one needs
+        again = examine(
+            fresh(item.roots), kinds=KINDS, seed=item.seed, target=target, rounds=ROUNDS
+        )
+        if again is not None and again.stage == found.stage:
+            return Fault(item.seed, again, item.roots, KINDS)
+    return Fault(item.seed, found, item.roots, item.kinds)
 
 
 def reduce_fault(

@@ -390,10 +390,12 @@ def look(name: str, seconds: float, folder: Path, *, jobs: int = 1, target: str 
         return Seen(took, told="" if done.returncode == 0 else done.stderr[-2000:])
     fuzzed = found[0].read_text().partition(": ")[0]
     graph, reduced = found[0].with_name("graph.ir"), found[0].with_name("small.ir")
-    done = run("bisect", graph)
+    given = re.search(r"^again: .*( --seed .*)$", found[0].read_text(), re.MULTILINE)
+    inputs = given[1].split() if given else []
+    done = run("bisect", graph, *inputs)
     bisected = done.stdout.partition(": ")[0] if done.returncode == 1 else ""
     told = (done.stdout + done.stderr).partition("\n")[0]
-    done = run("reduce", graph, "-o", reduced)
+    done = run("reduce", graph, "-o", reduced, *inputs)
     if not reduced.exists():
         return Seen(took, fuzzed, bisected, None, True, f"{told}; {done.stderr[-500:]}")
     nodes, valid = measured(reduced.read_text())

@@ -17,7 +17,6 @@ from lazyt.tools.arguments import Parser, UsageError, read_input
 
 
 def _arguments(argv: Sequence[str]) -> Any:
-    from lazyt.runtime.value_checks import KINDS
     from lazyt.tools.faults.fuzz import TARGETS
 
     parser = Parser(
@@ -26,9 +25,22 @@ def _arguments(argv: Sequence[str]) -> Any:
     parser.add_argument("file", help="IR text of a graph (- for standard input), or program.py")
     parser.add_argument("arguments", nargs="*", help="of the program")
     parser.add_argument("--target", choices=TARGETS, default="c", help="as of fuzz (c)")
+    add_inputs(parser)
+    return checked_inputs(parser.parse_args(argv))
+
+
+def add_inputs(parser: Parser) -> None:
+    """Has a command take options for the inputs of a graph."""
+    from lazyt.runtime.value_checks import KINDS
+
     parser.add_argument("--kinds", default=",".join(KINDS), help="kinds of inputs to try")
     parser.add_argument("--seed", type=int, default=0, help="of the inputs (0)")
-    given = parser.parse_args(argv)
+
+
+def checked_inputs(given: Any) -> Any:
+    """The same options, with kinds as a tuple. Raises UsageError for a kind that there is not."""
+    from lazyt.runtime.value_checks import KINDS
+
     given.kinds = tuple(kind.strip() for kind in given.kinds.split(","))
     for kind in given.kinds:
         if kind not in KINDS:

@@ -154,7 +154,7 @@ class _Worker:
                 return
 
 
-def _describe(folder: Path, told: dict[str, Any]) -> str:
+def _describe(folder: Path, told: dict[str, Any], target: str) -> str:
     """Writes a fault down; a line about it."""
     folder.mkdir(parents=True, exist_ok=True)
     if "ended" in told:
@@ -173,6 +173,9 @@ def _describe(folder: Path, told: dict[str, Any]) -> str:
     kinds = ", ".join(told["kinds"] or ("the graph's own",))
     seed = "a graph that was grown: see graph.ir" if told["grown"] else f"seed: {told['fault']}"
     text = f"{finding['stage']}: {finding['text']}\ninputs: {kinds}\n{seed}\n"
+    again = f"again: lazyt bisect graph.ir --target {target} --seed {told['fault']}"
+    if told["kinds"]:
+        text += f"{again} --kinds {','.join(told['kinds'])}\n"
     (folder / "finding.txt").write_text(text + "\n" + finding["ir"])
     (folder / "graph.ir").write_text(told["graph"])
     (folder / "reduced.ir").write_text(told["reduced"])
@@ -187,13 +190,14 @@ class _Tally:
 
     Attributes:
         out: where what was found is written to.
+        target: what kernels are printed for.
         looked: how many graphs or programs were looked at.
         stages: how many faults each stage has.
         fired, reached: which passes changed how many graphs, and the lines of each file that ran.
     """
 
-    def __init__(self, out: Path) -> None:
-        self.out = out
+    def __init__(self, out: Path, target: str) -> None:
+        self.out, self.target = out, target
         self.looked = 0
         self.stages: Counter[str] = Counter()
         self.fired: Counter[str] = Counter()
@@ -215,7 +219,7 @@ class _Tally:
         elif told:
             seed = told.get("fault", told.get("ended"))
             name = f"seed{seed}grown" if told.get("grown") else f"seed{seed}"
-            print(_describe(self.out / name, told), flush=True)
+            print(_describe(self.out / name, told, self.target), flush=True)
             self.stages[told["finding"]["stage"] if "finding" in told else "crash"] += 1
 
     def tell(self, what: str, seconds: float) -> None:
@@ -255,7 +259,7 @@ def run(argv: Sequence[str]) -> int:
 
     for worker in workers:
         threading.Thread(target=listen, args=(worker,), daemon=True).start()
-    tally, listening, shown = _Tally(out), len(workers), begun
+    tally, listening, shown = _Tally(out, given.target), len(workers), begun
     try:
         while listening and tally.faults < given.most:
             try:

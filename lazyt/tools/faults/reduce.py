@@ -19,6 +19,7 @@ from typing import Any
 from lazyt.testing import fuzzing, reducing
 from lazyt.testing.reproduction import reproduction
 from lazyt.tools.arguments import Parser, UsageError, read_input, write_output
+from lazyt.tools.faults.bisect import add_inputs, checked_inputs
 
 
 def _arguments(argv: Sequence[str]) -> Any:
@@ -35,8 +36,9 @@ def _arguments(argv: Sequence[str]) -> Any:
     parser.add_argument("--match", help="a regular expression that its output has to contain, too")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds for each command (60)")
     parser.add_argument("--target", choices=TARGETS, default="c", help="as of fuzz (c)")
+    add_inputs(parser)
     parser.add_argument("-o", "--output", default="-", help="where to write the result")
-    return parser.parse_args(argv)
+    return checked_inputs(parser.parse_args(argv))
 
 
 def command_fails(given: Any, suffix: str) -> Callable[[str], bool]:
@@ -92,19 +94,19 @@ def _reduced(given: Any, text: str) -> tuple[str, str]:
         fails = command_fails(given, ".ir")
         small = reducing.reduce_graph(roots, lambda r: fails(print_graph(r)), _tell)
         return print_graph(small), reproduction(small)
-    fault = _by_stage(roots, "" if given.target == "none" else given.target)
+    fault = _by_stage(roots, given)
     return print_graph(fault.roots), fuzzing.program_of(fault)
 
 
-def _by_stage(roots: Sequence[Any], target: str) -> fuzzing.Fault:
-    from lazyt.runtime.value_checks import KINDS
+def _by_stage(roots: Sequence[Any], given: Any) -> fuzzing.Fault:
     from lazyt.testing.stages import examine
 
-    found = examine(roots, kinds=KINDS, target=target)
+    target = "" if given.target == "none" else given.target
+    found = examine(roots, kinds=given.kinds, seed=given.seed, target=target)
     if found is None:
         raise ValueError("every stage is right about this graph")
     _tell(str(found))
-    fault = fuzzing.Fault(0, found, list(roots), KINDS)
+    fault = fuzzing.Fault(given.seed, found, list(roots), given.kinds)
     return fuzzing.reduce_fault(fault, target, _tell, 1e9)
 
 
