@@ -30,6 +30,8 @@ from lazyt.ops.registry import define_op as define_op
 
 if TYPE_CHECKING:
     from lazyt.codegen.lower.groups import Lowered
+    from lazyt.codegen.mlir.emit import mlir_arguments as mlir_arguments
+    from lazyt.codegen.mlir.emit import mlir_text as mlir_text
     from lazyt.codegen.plan.choices import Choices, Fusing
     from lazyt.codegen.plan.policies import FusionPolicy as FusionPolicy
     from lazyt.codegen.plan.policies import Tuner as Tuner
@@ -116,6 +118,8 @@ def _passes() -> tuple[Pass, ...]:
 #: What is imported on first use: `import lazyt` must stay cheap.
 _LATER = {
     "define_scalar": "lazyt.codegen.scalar_functions",
+    "mlir_arguments": "lazyt.codegen.mlir.emit",
+    "mlir_text": "lazyt.codegen.mlir.emit",
     "FusionPolicy": "lazyt.codegen.plan.policies",
     "Target": "lazyt.codegen.plan.target",
     "Tuner": "lazyt.codegen.plan.policies",

@@ -2,12 +2,13 @@
 
 Graph text goes through the passes of the recipe, or those named by ``--passes``, and is verified
 after each. Of a golden file of the tests, the graph before its line ``---- PASSES`` is read.
-``--emit`` goes on to kernel IR, or to the text of the plan that computes the graph, in C or CUDA C:
-as this machine has it, or the one that ``--machine`` names. A graph of a capture says what its plan
-depends on beside it (settings, tuning, inputs that may be written over), and its text is that of
-the plan that ran. Kernel text is verified, its indices are proved in bounds, and it is
-printed again in the requested form. ``--forms`` notes in kernels how their loops are laid out;
-text with such a line gets that form back.
+``--emit stablehlo`` writes that graph for compilers of MLIR. ``--emit kernels`` goes on to kernel
+IR, ``--emit`` and a target to the text of the plan that computes the graph, in C or CUDA C: as this
+machine has it, or the one that ``--machine`` names. A graph of a capture says what its plan depends
+on beside it (settings, tuning, inputs that may be written over), and its text is that of the plan
+that ran. Kernel text is verified, its indices are proved in bounds, and it is printed again in the
+requested form. ``--forms`` notes in kernels how their loops are laid out; text with such a line
+gets that form back.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from lazyt.ir.program import Program
 
 
+#: Forms of graphs, which any passes may precede.
+_GRAPHS = ("graph", "stablehlo")
+
+
 def _arguments(argv: Sequence[str]) -> dict[str, object]:
     parser = Parser(loads=True, prog="lazyt opt", description="Run compiler passes over IR text.")
     parser.add_argument("file", nargs="?", default="-", help="IR text, - for standard input")
@@ -42,7 +47,9 @@ def _arguments(argv: Sequence[str]) -> dict[str, object]:
         help="interpret the graph before and after each pass, on inputs of several kinds",
     )
     parser.add_argument(
-        "--emit", default="graph", help="graph (default), kernels, or a target: c, cuda"
+        "--emit",
+        default="graph",
+        help="graph (default), stablehlo, kernels, or a target: c, cuda",
     )
     parser.add_argument(
         "--forms", action="store_true", help="kernels with the forms that they have"
@@ -51,7 +58,7 @@ def _arguments(argv: Sequence[str]) -> dict[str, object]:
     given: dict[str, object] = vars(parser.parse_args(argv))
     from lazyt.extensions import targets
 
-    forms = ("graph", "kernels", *targets.known())
+    forms = (*_GRAPHS, "kernels", *targets.known())
     if given["emit"] not in forms:
         raise UsageError(f"nothing is called '{given['emit']}'; --emit takes {', '.join(forms)}")
     return given
@@ -153,18 +160,26 @@ def transform(
     if Reader(text).text == "kernel":
         if names is not None:
             raise UsageError("--passes takes graph text, this is kernel text")
+        if emit in _GRAPHS[1:]:
+            raise UsageError(f"--emit {emit} takes graph text, this is kernel text")
         kernels = parse_kernels(text)
         check_kernels(kernels)
         warn_of(kernels)
         return kernels_text(kernels, "kernels" if emit == "graph" else emit, True)
     if forms and emit != "kernels":
         raise UsageError("--forms is for --emit kernels")
-    if names is not None and emit != "graph":
-        raise UsageError(f"--emit {emit} runs the whole recipe; --passes needs --emit graph")
+    if names is not None and emit not in _GRAPHS:
+        raise UsageError(
+            f"--emit {emit} runs the whole recipe; --passes needs --emit {', '.join(_GRAPHS)}"
+        )
     leaves, roots = parse_graph(text, OPS)
     current = run_passes(roots, _choose_passes(names), loud, values)
     if emit == "graph":
         return print_graph(current)
+    if emit in _GRAPHS:
+        from lazyt.compiler import mlir_text
+
+        return mlir_text(current, leaves, emit)
     from lazyt.compiler import program_text, using, with_forms
 
     with using(target=None if emit in ("kernels", "cuda") else emit):

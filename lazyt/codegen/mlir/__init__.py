@@ -1,0 +1,1 @@
+"""Graphs as MLIR text, for compilers that begin where lazyt's ends."""

@@ -1,0 +1,1 @@
+"""StableHLO, the dialect that XLA and IREE take."""
