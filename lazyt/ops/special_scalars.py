@@ -230,7 +230,7 @@ def _bessel_i(x: Any, order: int, scaled: bool) -> Any:
     for k in range(1, 32):
         term = term * ((2 * k - 1) ** 2 - 4 * order) / (8 * k * far)
         tail = tail + term
-    tail = tail / np.sqrt(2 * np.pi * far)
+    tail = tail / (np.sqrt(2 * np.pi) * np.sqrt(far))  # twice the largest numbers is infinite
     if not scaled:
         tail = np.exp(far / 2) * tail * np.exp(far / 2)
     result = np.where(size > 20, tail, total)
@@ -537,12 +537,14 @@ def _tail(p: float) -> float:
     top = 2.515517 + t * (0.802853 + t * 0.010328)
     y = t - top / (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)))
     for _ in range(6):
-        gap = 0.5 * math.erfc(y / math.sqrt(2)) - p
-        if y < 37:
+        if p < 1e-290:  # erfc has few digits where it is subnormal, its logarithm (7.12.1) has all
+            z = 1 / (y * y)
+            series = 1 - z * (1 - 3 * z * (1 - 5 * z * (1 - 7 * z)))
+            log = math.log(series / (y * math.sqrt(2 * math.pi))) - y * y / 2
+            y += (log - math.log(p)) / (y + 1 / y)
+        else:
+            gap = 0.5 * math.erfc(y / math.sqrt(2)) - p
             y += gap * math.sqrt(2 * math.pi) * math.exp(y * y / 2)
-        else:  # where the factor alone may be too large for a float
-            half = math.exp(y * y / 4)
-            y += gap * half * math.sqrt(2 * math.pi) * half
     return y
 
 
@@ -551,6 +553,8 @@ def _ndtri(p: float) -> float:
         return _NAN
     if p in (0, 1):
         return -_INF if p == 0 else _INF
+    if p == 0.5:  # where the steps end beside 0
+        return 0.0
     return -_tail(p) if p < 0.5 else _tail(1 - p)
 
 

@@ -258,3 +258,12 @@ def test_mish_keeps_its_digits_on_both_sides_of_zero() -> None:
     np.testing.assert_allclose(slope.detach().numpy(), wave + at * rise, rtol=3e-6, atol=1e-6)
     turn = 2 * rise + at * rise * (1 - part - 2 * wave * part)
     np.testing.assert_allclose(bend.numpy(), turn, rtol=1e-5, atol=1e-6)
+
+
+def test_meanings_at_the_ends_of_their_range() -> None:
+    """Where a step of a series is beyond float64, and the result is not."""
+    found = FUNCTIONS["i0"].evaluate(np.array([1.7e308, math.inf]))
+    assert found[0] == math.inf and np.isnan(found[1])
+    assert FUNCTIONS["ndtri"].evaluate(np.array([0.5]))[0] == 0
+    small = FUNCTIONS["ndtri"].evaluate(np.array([5e-324, 1e-310]))
+    np.testing.assert_allclose(small, [-38.467405617144344, -37.66306033194953], rtol=1e-15)

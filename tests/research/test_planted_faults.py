@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from pathlib import Path
 
 import pytest
 
+from lazyt.tools.arguments import UsageError
 from tests.research.planted_faults import FAULTS, PACKAGE, look
 
 #: One a stage, of those that few graphs suffice for.
@@ -30,3 +32,16 @@ def test_a_planted_fault_is_found(name: str, tmp_path: Path) -> None:
 def test_planted_faults_fit_the_package() -> None:
     for name, fault in FAULTS.items():
         assert (PACKAGE / fault.file).read_text().count(fault.old) == 1, name
+
+
+@pytest.mark.parametrize("command", ["fuzz", "bisect", "reduce"])
+def test_a_compiler_that_is_not_there_is_no_fault(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", str(tmp_path / "g++"))
+    path = tmp_path / "graph.ir"
+    path.write_text("graph(%0: float32[4]) -> (%1)\n%1 = flip(%0) {axes=(0,)} : float32[4]\n")
+    words = [] if command == "fuzz" else [str(path)]
+    module = importlib.import_module(f"lazyt.tools.faults.{command}")
+    with pytest.raises(UsageError, match=r"no C.* compiler.*--target none"):
+        module.run([*words, "--target", "cuda"])

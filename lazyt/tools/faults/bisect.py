@@ -104,9 +104,11 @@ def run(argv: Sequence[str]) -> int:
     from lazyt.ir.parser import parse_graph
     from lazyt.ops import OPS
     from lazyt.testing.stages import examine
+    from lazyt.tools.faults.fuzz import require_compiler
     from lazyt.tools.opt import graph_before
 
     given = _arguments(argv)
+    require_compiler(given.target)
     target = "" if given.target == "none" else given.target
     if given.file.endswith(".py"):
         texts = graphs_of_program(given.file, given.arguments)

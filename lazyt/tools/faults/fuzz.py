@@ -51,7 +51,25 @@ def _arguments(argv: Sequence[str]) -> Any:
     given = parser.parse_args(argv)
     if given.seconds <= 0 or given.jobs < 1 or given.most < 1:
         raise UsageError("--seconds, --jobs and --most have to be larger than 0")
+    if not given.programs:
+        require_compiler(given.target)
     return given
+
+
+def require_compiler(target: str) -> None:
+    """Raises UsageError where nothing compiles what is printed for a target, which would look like
+    a fault of the printer."""
+    from lazyt.errors import NoCompilerError
+    from lazyt.runtime.cpu import compile
+    from lazyt.runtime.cuda import emulated
+
+    try:
+        if target == "cuda":
+            emulated.find_compiler()
+        if target != "none":  # lowered groups of both are also run as C
+            compile.find()
+    except NoCompilerError as error:
+        raise UsageError(f"--target {target}: {error} (--target none stops at kernels)") from error
 
 
 def _work_on_programs(given: Any) -> int:

@@ -113,9 +113,12 @@ def _by_stage(roots: Sequence[Any], given: Any) -> fuzzing.Fault:
 def run(argv: Sequence[str]) -> int:
     """The command: 0 where a smaller one was found or nothing can be left out, 1 where nothing
     fails."""
+    from lazyt.tools.faults.fuzz import require_compiler
     from lazyt.tools.opt import graph_before
 
     given = _arguments(argv)
+    if not given.command:
+        require_compiler(given.target)
     text = read_input(given.file)
     try:
         made, program = _reduced(given, text if given.file.endswith(".py") else graph_before(text))
