@@ -25,7 +25,7 @@ class TensorMethods:
     """What Tensor has besides its own class body."""
     @property
     def H(self) -> Tensor:
-        """A matrix transposed."""
+        """A matrix transposed, of conjugates."""
     @property
     def T(self) -> Tensor:
         """All dimensions in reverse order."""
@@ -108,7 +108,7 @@ class TensorMethods:
     def aminmax(self, *, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> return_types.aminmax:
         """``(amin, amax)`` in one named result."""
     def angle(self) -> Tensor:
-        """pi for negative numbers, 0 for others; whole numbers count as the default dtype."""
+        """The angle from the positive real axis, in radians:"""
     def any(self, dim: Any = None, keepdim: builtins.bool = False) -> Tensor:
         """Whether any elements are true."""
     def apply_(self, callable: collections.abc.Callable[[Any], Any]) -> Tensor:
@@ -225,10 +225,14 @@ class TensorMethods:
         """This tensor as uint8; itself when it is that already."""
     def cauchy_(self, median: builtins.float = 0, sigma: builtins.float = 1, *, generator: lazyt.functional.random.generators.Generator | None = None) -> Tensor:
         """Write numbers of the Cauchy distribution."""
+    def cdouble(self, memory_format: Any = None) -> Tensor:
+        """This tensor as complex128; itself when it is that already."""
     def ceil(self) -> Tensor:
         """The next whole number above."""
     def ceil_(self) -> Tensor:
         """In-place form of ``ceil``."""
+    def cfloat(self, memory_format: Any = None) -> Tensor:
+        """This tensor as complex64; itself when it is that already."""
     def char(self, memory_format: Any = None) -> Tensor:
         """This tensor as int8; itself when it is that already."""
     def cholesky(self, upper: builtins.bool = False) -> Tensor:
@@ -258,9 +262,9 @@ class TensorMethods:
     def clone(self, *, memory_format: Any = None) -> Tensor:
         """A copy with memory of its own, in the order of the original or in ``memory_format``."""
     def conj(self) -> Tensor:
-        """The tensor itself:"""
+        """A view with the other sign of the imaginary parts, whose conjugate bit is set; the tensor itself where its numbers are real."""
     def conj_physical(self) -> Tensor:
-        """The tensor itself, or its values written to ``out``."""
+        """The conjugate in memory of its own; of real numbers the tensor itself."""
     def conj_physical_(self) -> Tensor:
         """In-place form of ``conj_physical``."""
     def const_data_ptr(self) -> builtins.int:
@@ -412,7 +416,7 @@ class TensorMethods:
     def float(self, memory_format: Any = None) -> Tensor:
         """This tensor as float32; itself when it is that already."""
     def float_power(self, exponent: Any) -> Tensor:
-        """``input ** exponent`` in float64."""
+        """``input ** exponent`` in float64, of complex numbers in complex128."""
     def float_power_(self, exponent: Any) -> Tensor:
         """``float_power`` in place."""
     def floor(self) -> Tensor:
@@ -502,7 +506,9 @@ class TensorMethods:
         """In-place form of ``igammac``."""
     @property
     def imag(self) -> Tensor:
-        """Raises LazytError:"""
+        """A view of the imaginary parts."""
+    @imag.setter
+    def imag(self, value: Any) -> None: ...
     def index_add(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
         """A copy of ``input`` with slices of ``alpha * source`` added at ``index``."""
     def index_add_(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
@@ -532,9 +538,9 @@ class TensorMethods:
     def inverse(self) -> Tensor:
         """``linalg.inv``."""
     def is_complex(self) -> builtins.bool:
-        """Whether the elements are complex:"""
+        """Whether the elements are complex numbers."""
     def is_conj(self) -> builtins.bool:
-        """Whether the conjugate bit is set; never."""
+        """Whether the conjugate bit is set:"""
     @property
     def is_cpu(self) -> builtins.bool:
         """Whether the values are on the CPU."""
@@ -613,7 +619,7 @@ class TensorMethods:
     def isposinf(self) -> Tensor:
         """Where the value is +inf."""
     def isreal(self) -> Tensor:
-        """True everywhere, in bool."""
+        """Where the imaginary part is zero, in bool:"""
     def item(self) -> builtins.bool | builtins.int | builtins.float:
         """The only element as a Python number."""
     def kron(self, other: Tensor) -> Tensor:
@@ -713,7 +719,7 @@ class TensorMethods:
         """``torch.lu_solve``:"""
     @property
     def mH(self) -> Tensor:
-        """The last two dimensions exchanged."""
+        """Conjugates with the last two dimensions exchanged."""
     @property
     def mT(self) -> Tensor:
         """The last two dimensions exchanged."""
@@ -917,7 +923,9 @@ class TensorMethods:
         """All elements in one dimension:"""
     @property
     def real(self) -> Tensor:
-        """The tensor itself."""
+        """A view of the real parts."""
+    @real.setter
+    def real(self, value: Any) -> None: ...
     def realize(self) -> Tensor:
         """Compute this tensor's value now; returns the tensor."""
     def reciprocal(self) -> Tensor:
@@ -957,7 +965,7 @@ class TensorMethods:
     def resize_as_(self, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
         """``resize_`` to the size of another tensor."""
     def resolve_conj(self) -> Tensor:
-        """The tensor itself:"""
+        """A copy whose conjugate bit is not set; the tensor itself where it is not."""
     def resolve_neg(self) -> Tensor:
         """The tensor itself:"""
     def retain_grad(self) -> None:
@@ -998,7 +1006,7 @@ class TensorMethods:
     def set_(self, source: Any = None, storage_offset: builtins.int = 0, size: Any = None, stride: Any = None) -> Tensor:
         """Look at other memory:"""
     def sgn(self) -> Tensor:
-        """``sign`` for the real types that there are."""
+        """``sign``, or the direction from the origin:"""
     def sgn_(self) -> Tensor:
         """In-place form of ``sgn``."""
     def share_memory_(self) -> Tensor:
@@ -1182,7 +1190,7 @@ class TensorMethods:
     def var(self, dim: Any = None, unbiased: builtins.bool | None = None, keepdim: builtins.bool = False, *, correction: builtins.float | None = None) -> Tensor:
         """The variance, of a sample by default."""
     def vdot(self, other: Tensor) -> Tensor:
-        """``dot``:"""
+        """``dot`` of the conjugate of ``input``."""
     def view(self, *size: Any, dtype: DType | None = None) -> Tensor:
         """The same memory under another shape, of which one extent may be -1, or as another dtype."""
     def view_as(self, other: Tensor) -> Tensor:

@@ -33,7 +33,7 @@ def watch(node: Node, cotangent: Node, index: int, part: Node) -> None:
 
 
 def _has_nan(node: Node) -> bool:
-    if node.dtype.kind != "f" or 0 in node.shape:
+    if node.dtype.kind not in "fc" or 0 in node.shape:
         return False
     wrong = ops.cast(ops.apply("ne", node, node), int32)
     found = ops.reduce_("max", wrong, tuple(range(len(node.shape)))) if node.shape else wrong

@@ -12,6 +12,11 @@ from lazyt.autograd.vectorizing import vmap
 from lazyt.errors import warn
 from lazyt.functional.creation.creation import tensor as tensor_of
 from lazyt.functional.elementwise.choice import allclose
+from lazyt.functional.elementwise.complex_numbers import (
+    resolve_conj,
+    view_as_complex,
+    view_as_real,
+)
 from lazyt.functional.random.random import rand, randn
 from lazyt.functional.shapes.joining import stack
 from lazyt.handle.tensor import Tensor
@@ -46,6 +51,27 @@ def differentiable(value: Any) -> tuple[Tensor, ...]:
 def required(inputs: Sequence[Any]) -> list[int]:
     """Which inputs require gradients."""
     return [i for i, t in enumerate(inputs) if isinstance(t, Tensor) and t.requires_grad]
+
+
+def _on_parts(func: Function, inputs: tuple[Any, ...]) -> tuple[Function, tuple[Any, ...]]:
+    """The function, and its inputs, of the real and imaginary parts of complex numbers."""
+    pairs = [isinstance(item, Tensor) and item.dtype.kind == "c" for item in inputs]
+
+    def of_parts(*args: Any) -> tuple[Any, ...]:
+        own = [view_as_complex(item) if pair else item for item, pair in zip(args, pairs)]
+        return tuple([_parts(item) for item in several(func(*own))])
+
+    given = []
+    for item, pair in zip(inputs, pairs):
+        parts = _parts(item.detach()).clone() if pair else item
+        given.append(parts.requires_grad_(item.requires_grad) if pair else item)
+    return of_parts, tuple(given)
+
+
+def _parts(item: Any) -> Any:
+    """Complex numbers as their parts."""
+    is_complex = isinstance(item, Tensor) and item.dtype.kind == "c"
+    return view_as_real(resolve_conj(item)) if is_complex else item
 
 
 class Point:
@@ -327,7 +353,7 @@ def _check_inputs(inputs: Sequence[Any]) -> None:
     for index, item in enumerate(inputs):
         if not isinstance(item, Tensor) or not item.requires_grad:
             continue
-        if item.dtype is not float64:
+        if item.dtype.part is not float64:
             warn(
                 f"Input #{index} requires gradient and is not a double precision floating point or "
                 "complex. This check will likely fail if all the inputs are not of double "
@@ -368,7 +394,7 @@ def gradcheck(
     """Whether the derivatives of ``func`` by ``inputs`` are what finite differences say.
 
     Args:
-        inputs: a tensor or a tuple, float64 where gradients are required.
+        inputs: a tensor or a tuple, float64 or complex128 where gradients are required.
         eps: how far the inputs are moved; atol, rtol: how close the results must be.
         raise_exception: raise GradcheckError instead of returning False.
         nondet_tol: by how much two backward passes may differ.
@@ -391,7 +417,7 @@ def gradcheck(
         )
     given = several(inputs)
     _check_inputs(given)
-    check = Point(func, given, eps, atol, rtol)
+    check = Point(*_on_parts(func, given), eps, atol, rtol)
     try:
         for forward in [False] * check_backward_ad + [True] * check_forward_ad:
             if fast_mode:

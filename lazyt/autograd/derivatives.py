@@ -197,7 +197,7 @@ def vjp_by(
         flat, out_tree = flatten(output)
         check_outputs(flat, "vjp(f, *primals)")
         for item in flat:
-            if item.dtype.kind != "f":
+            if item.dtype.kind not in "fc":
                 raise GradientError(
                     "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got "
                     f"Tensor with dtype torch.{item.dtype.name}"

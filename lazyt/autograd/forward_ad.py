@@ -207,7 +207,7 @@ def _made_by(fn: GradFn) -> Node | None:
 
 def check_differentiable(tensor: Tensor, forward: bool) -> None:
     """Raise GradientError (or ShapeError, a ValueError, forwards) for whole numbers."""
-    if tensor.dtype.kind == "f":
+    if tensor.dtype.kind in "fc":
         return
     if forward:
         raise ShapeError(
@@ -339,7 +339,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             "enter_dual_level() first."
         )
     check_differentiable(tensor, True)
-    if tangent.dtype.kind != "f":
+    if tangent.dtype.kind not in "fc":
         raise ValueError(
             f"Expected tangent to be floating point, but got: torch.{tangent.dtype.name}"
         )

@@ -403,7 +403,7 @@ def _output(fn: FunctionBackward, ctx: FunctionCtx, index: int, output: Any) -> 
     """One output behind the function's boundary."""
     if not isinstance(output, Tensor):
         return output
-    if output.dtype.kind != "f" or any(output is o for o in ctx.non_differentiable):
+    if output.dtype.kind not in "fc" or any(output is o for o in ctx.non_differentiable):
         return output
     dirty = any(output is item for item in ctx.dirty_tensors)
     shows = not dirty and _shows_others(fn, output)

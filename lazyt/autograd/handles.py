@@ -55,7 +55,7 @@ def require_grad(tensor: Tensor, wanted: bool) -> None:
         raise GradientError(
             "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
         )
-    if tensor.dtype.kind != "f":
+    if tensor.dtype.kind not in "fc":
         raise DTypeError("only Tensors of floating point and complex dtype can require gradients")
     former = _former.get(id(tensor))  # what was computed before still leads to it
     if former is None or former.variable is not tensor:
@@ -118,7 +118,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
         _refuse_in_transform(
             "requires_grad_", "(or perhaps using torch.autograd.functional.* APIs) "
         )
-    if requires_grad and self.dtype.kind != "f":
+    if requires_grad and self.dtype.kind not in "fc":
         raise DTypeError("only Tensors of floating point dtype can require gradients")
     require_grad(self, requires_grad)
     return self

@@ -17,9 +17,13 @@ __all__ = [
 #: Reasons, and the names that they are for, tried in order on PyTorch's name without its package.
 _REASONS: tuple[tuple[str, str], ...] = (
     (
-        "lazyt has no complex numbers; keep real and imaginary parts in tensors of their own",
-        r"complex(32|64|128)?|Complex\w+|cfloat|cdouble|chalf|polar|fft|i?stft"
-        r"|view_as_(real|complex)(_copy)?|eig|set_default_complex\w*",
+        "lazyt's complex numbers have parts of float32 or float64: complex64 and complex128",
+        r"complex32|chalf|ComplexHalf\w*",
+    ),
+    (
+        "lazyt has no Fourier transforms; multiply by the matrix exp(-2j * pi * k * n / N), or "
+        "transform with numpy.fft what needs no gradient",
+        r"fft|i?stft",
     ),
     (
         "lazyt has no sparse tensors; use dense ones, or index_add, scatter_add and embedding_bag",

@@ -44,9 +44,10 @@ _TABLE = {
     "lazyt.tools.tune": "tune",
     "lazyt.compat.legacy": """
         BFloat16Storage BFloat16Tensor BoolStorage BoolTensor ByteStorage ByteTensor CharStorage
-        CharTensor DoubleStorage DoubleTensor FloatStorage FloatTensor HalfStorage HalfTensor
+        CharTensor ComplexDoubleStorage ComplexFloatStorage DoubleStorage DoubleTensor FloatStorage
+        FloatTensor HalfStorage HalfTensor
         IntStorage IntTensor LongStorage LongTensor ShortStorage ShortTensor
-        cdouble cfloat chalf complex128 complex32 complex64 float4_e2m1fn_x2 float8_e4m3fn
+        chalf complex32 float4_e2m1fn_x2 float8_e4m3fn
         float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu qint32 qint8 quint2x4 quint4x2
         quint8""",
 }

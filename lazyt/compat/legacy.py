@@ -14,6 +14,8 @@ from lazyt.ir.dtypes import (
     DType,
     bfloat16,
     bool_,
+    complex64,
+    complex128,
     float16,
     float32,
     float64,
@@ -26,12 +28,41 @@ from lazyt.ir.dtypes import (
 )
 
 __all__ = [
-    "BFloat16Storage", "BFloat16Tensor", "BoolStorage", "BoolTensor", "ByteStorage", "ByteTensor",
-    "CharStorage", "CharTensor", "DoubleStorage", "DoubleTensor", "FloatStorage", "FloatTensor",
-    "HalfStorage", "HalfTensor", "IntStorage", "IntTensor", "LongStorage", "LongTensor",
-    "ShortStorage", "ShortTensor", "cdouble", "cfloat", "chalf", "complex32", "complex64",
-    "complex128", "float4_e2m1fn_x2", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
-    "float8_e5m2fnuz", "float8_e8m0fnu", "qint8", "qint32", "quint2x4", "quint4x2", "quint8",
+    "BFloat16Storage",
+    "BFloat16Tensor",
+    "BoolStorage",
+    "BoolTensor",
+    "ByteStorage",
+    "ByteTensor",
+    "CharStorage",
+    "CharTensor",
+    "ComplexDoubleStorage",
+    "ComplexFloatStorage",
+    "DoubleStorage",
+    "DoubleTensor",
+    "FloatStorage",
+    "FloatTensor",
+    "HalfStorage",
+    "HalfTensor",
+    "IntStorage",
+    "IntTensor",
+    "LongStorage",
+    "LongTensor",
+    "ShortStorage",
+    "ShortTensor",
+    "chalf",
+    "complex32",
+    "float4_e2m1fn_x2",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+    "qint8",
+    "qint32",
+    "quint2x4",
+    "quint4x2",
+    "quint8",
 ]  # fmt: skip
 
 
@@ -80,8 +111,6 @@ class NamedDType(DType):
 
 
 complex32 = chalf = NamedDType("complex32", 4)
-complex64 = cfloat = NamedDType("complex64", 8)
-complex128 = cdouble = NamedDType("complex128", 16)
 float8_e4m3fn = NamedDType("float8_e4m3fn", 1)
 float8_e4m3fnuz = NamedDType("float8_e4m3fnuz", 1)
 float8_e5m2 = NamedDType("float8_e5m2", 1)
@@ -179,6 +208,8 @@ IntStorage = _storage(int32)
 LongStorage = _storage(int64)
 HalfStorage = _storage(float16)
 BFloat16Storage = _storage(bfloat16)
+ComplexDoubleStorage = _storage(complex128)
+ComplexFloatStorage = _storage(complex64)
 FloatStorage = _storage(float32)
 DoubleStorage = _storage(float64)
 

@@ -127,10 +127,10 @@ for _title in (
     "Long",
     "Short",
     "BFloat16",
+    "ComplexDouble",
+    "ComplexFloat",
 ):
     REASONS[f"{_title}Storage"] = "use UntypedStorage, or tensors with device='cuda'"
-for _title in ("ComplexDoubleStorage", "ComplexFloatStorage"):
-    REASONS[_title] = "lazyt has no complex numbers"
 
 
 def absent(owner: str, name: str) -> Any:

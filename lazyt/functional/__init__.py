@@ -9,6 +9,7 @@ import sys
 # The modules that declare methods, each for its own sake.
 import lazyt.functional.creation.creation
 import lazyt.functional.elementwise.activations
+import lazyt.functional.elementwise.complex_numbers
 import lazyt.functional.elementwise.conversions
 import lazyt.functional.elementwise.division
 import lazyt.functional.indexing.masks

@@ -19,6 +19,7 @@ from lazyt.functional.creation.creation import *  # noqa: F403
 from lazyt.functional.elementwise.activations import *  # noqa: F403
 from lazyt.functional.elementwise.arithmetic import *  # noqa: F403
 from lazyt.functional.elementwise.choice import *  # noqa: F403
+from lazyt.functional.elementwise.complex_numbers import *  # noqa: F403
 from lazyt.functional.elementwise.conversions import *  # noqa: F403
 from lazyt.functional.elementwise.division import *  # noqa: F403
 from lazyt.functional.elementwise.special_functions import *  # noqa: F403
@@ -80,6 +81,8 @@ from lazyt.handle.tensor_protocol import why_compiled as why_compiled
 from lazyt.handle.tensor_protocol import why_realized as why_realized
 from lazyt.ir.dtypes import DType, bool_
 from lazyt.ir.dtypes import bfloat16 as bfloat16
+from lazyt.ir.dtypes import complex64 as complex64
+from lazyt.ir.dtypes import complex128 as complex128
 from lazyt.ir.dtypes import float16 as float16
 from lazyt.ir.dtypes import float32 as float32
 from lazyt.ir.dtypes import float64 as float64
@@ -95,6 +98,7 @@ from lazyt.ir.dtypes import uint64 as uint64
 dtype = DType
 newaxis = None
 bool, half, float, double = bool_, float16, float32, float64
+cfloat, cdouble = complex64, complex128
 short, int, long = int16, int32, int64
 globals().update(_INPLACE_FUNCTIONS)
 _explain_calls(globals(), [n for n in globals() if not n.startswith("_")], "lazyt")

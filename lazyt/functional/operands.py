@@ -16,19 +16,19 @@ from lazyt.handle.function_table import pair_forms
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bool_, float32, package_name
 from lazyt.ir.graph import Head, Node, Shape, head_of, make_of
-from lazyt.ir.scalar import Expr, arg, call
+from lazyt.ir.scalar import Expr, arg, call, real_number
 from lazyt.ops.pointwise import MAP
 from lazyt.tracing.symbolic_numbers import SYMBOLIC, leaf_of_number
 
-Number = bool | int | float
+Number = bool | int | float | complex
 Operand = Tensor | Number
 
 
 def as_number(value: Any) -> Number | None:
     """``value`` as a Python number when it is one (NumPy scalars count), else None."""
-    if isinstance(value, (bool, int, float)):
+    if isinstance(value, (bool, int, float, complex)):
         return value
-    if isinstance(value, (np.bool_, np.integer, np.floating)):
+    if isinstance(value, (np.bool_, np.integer, np.floating, np.complexfloating)):
         found: Number = value.item()
         return found
     return None
@@ -85,11 +85,17 @@ def constant_of(value: Number, dtype: DType) -> Node:
     found = _constants.get(key)
     if found is None:
         found = _new_constant(value, dtype)
-        if value:  # 0.0 and -0.0 are equal as keys
+        if value and is_unique_key(value):
             if len(_constants) >= _MAX_CONSTANTS:
                 _constants.clear()
             _constants[key] = found
     return found
+
+
+def is_unique_key(value: Number) -> bool:
+    """Whether no other number than ``value``, which is not zero, is equal as a key: of complex ones
+    a part may be a zero, of either sign."""
+    return type(value) is not complex or (value.real != 0 and value.imag != 0)
 
 
 def require_long(value: Any) -> None:
@@ -101,7 +107,7 @@ def require_long(value: Any) -> None:
 def _new_constant(value: Number, dtype: DType) -> Node:
     require_long(value)
     if dtype.kind in "ui":
-        value = int(value)
+        value = int(real_number(value))
         bits = 8 * dtype.itemsize
         low = -(1 << (bits - 1)) if dtype.kind == "i" else 0
         if not low <= value < low + (1 << bits):

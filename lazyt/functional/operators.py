@@ -17,7 +17,7 @@ from lazyt.functional.linalg.products import matmul
 from lazyt.functional.printing import format_tensor, frame_text, hides_all
 from lazyt.functional.quick import quick
 from lazyt.functional.results import add_method, short_forms
-from lazyt.functional.type_promotion import get_default_dtype
+from lazyt.functional.type_promotion import default_complex, get_default_dtype
 from lazyt.handle import function_table
 from lazyt.handle.autocast import as_on_gpus, raised_on_gpu
 from lazyt.handle.device import CPU
@@ -27,7 +27,9 @@ from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, int64
 from lazyt.ir.forms import use
 
-_OPERANDS = (Tensor, int, float, np.integer, np.floating, np.bool_)
+_OPERANDS = (
+    Tensor, int, float, complex, np.integer, np.floating, np.complexfloating, np.bool_,
+)  # fmt: skip
 
 Function = Callable[..., Tensor]
 
@@ -141,7 +143,7 @@ def tensor_text(self: Tensor, *, tensor_contents: str | None = None) -> str:
     else:
         if tensor_contents is None and hides_all():
             suffixes.append(f"size={shape}")
-        plain = dtype in (get_default_dtype(), int64, bool_)
+        plain = dtype in (get_default_dtype(), default_complex(), int64, bool_)
     if not plain:
         suffixes.append(f"dtype={dtype}")
     try:

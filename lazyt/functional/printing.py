@@ -77,7 +77,7 @@ def get_printoptions() -> dict[str, Any]:
 
 
 def format_tensor(values: Array, suffixes: Sequence[str], prefix: str = "tensor(") -> str:
-    """``tensor([...], suffix, ...)`` for float32, float64, integer or bool ``values``.
+    """``tensor([...], suffix, ...)`` for float32, float64, complex, integer or bool ``values``.
 
     Half types come as float32. An empty array prints as ``[]`` whatever its rank; the caller adds
     its size as a suffix.
@@ -117,6 +117,8 @@ Formatter = tuple[Callable[[Any], str], int]
 
 def _formatter(values: Array) -> Formatter:
     """How one element of ``values`` prints, and the width to which elements are padded."""
+    if values.dtype.kind == "c":
+        return _complex_formatter(values)
     if values.dtype.kind != "f":
         return str, max(len(str(v)) for v in values.tolist())
     wide = values.astype(np.float64)
@@ -137,6 +139,17 @@ def _formatter(values: Array) -> Formatter:
     return (lambda value: format(value, spec)), width
 
 
+def _complex_formatter(values: Array) -> Formatter:
+    """Parts are padded on their own, the imaginary ones behind their sign."""
+    (real, left), (imaginary, right) = _formatter(values.real), _formatter(values.imag)
+
+    def show(value: complex) -> str:
+        second = f"{imaginary(value.imag).rjust(right)}j".lstrip()
+        return real(value.real).rjust(left) + ("" if second[0] in "+-" else "+") + second
+
+    return show, left + right + 1
+
+
 def _whole_number(value: float) -> str:
     text = f"{value:.0f}"
     return text + "." if math.isfinite(value) else text
@@ -147,12 +160,13 @@ def _nested(
 ) -> str:
     """Brackets within brackets; the recursion is as deep as the tensor has dimensions."""
     if values.ndim == 0:
-        return show(values.item()).rjust(width)
+        return show(values.item()).rjust(0 if values.dtype.kind == "c" else width)
     keep = _OPTIONS.edgeitems
     cut = summarize and len(values) > 2 * keep
     if values.ndim == 1:
         ends = (values[:keep], values[len(values) - keep :]) if cut else (values,)
-        parts = [[show(v).rjust(width) for v in end.tolist()] for end in ends]
+        pad = 0 if values.dtype.kind == "c" else width
+        parts = [[show(v).rjust(pad) for v in end.tolist()] for end in ends]
         items = [*parts[0], " ...", *parts[1]] if cut else parts[0]
         per_line = max(1, (_OPTIONS.linewidth - indent) // (width + 2))
         lines = [", ".join(items[i : i + per_line]) for i in range(0, len(items), per_line)]

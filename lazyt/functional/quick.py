@@ -200,4 +200,4 @@ def _learn_number(
 
 def _is_plain(node: Node, x: Node) -> bool:
     """Whether a result depends on nothing but types: not on what the default dtype is, say."""
-    return node.op is MAP and x.dtype.kind == "f" and not node.needs_grad
+    return node.op is MAP and x.dtype.kind in "fc" and not node.needs_grad

@@ -50,7 +50,7 @@ def preserving(result: Tensor, parents: Sequence[Any]) -> Shape | None:
 
 def rounding(result: Tensor, parents: Sequence[Any]) -> Shape | None:
     """Of whole numbers, which are copied, the order of the operand."""
-    return (elementwise if result.dtype.kind == "f" else preserving)(result, parents)
+    return (elementwise if result.dtype.kind in "fc" else preserving)(result, parents)
 
 
 def elementwise(result: Tensor, parents: Sequence[Any]) -> Shape | None:

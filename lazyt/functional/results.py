@@ -273,7 +273,11 @@ def inplace_form(function: Callable[..., Any], name: str) -> Callable[..., Tenso
             if better is None:
                 raise
             raise better from None
-        return result if result is NotImplemented else write_result(self, result)
+        if result is NotImplemented:
+            return result
+        if self.dtype.kind == "c" and isinstance(result, Tensor) and result.dtype.kind == "f":
+            raise LazytError(f"In-place {name[:-1]} is not supported for complex tensors.")
+        return write_result(self, result)
 
     write.__name__ = write.__qualname__ = name
     write.__doc__ = f"In-place form of ``{function.__name__}``."

@@ -131,6 +131,13 @@ class linalg_cholesky_ex(Named):
     info: Tensor
 
 
+class linalg_eig(Named):
+    """Result of ``linalg.eig``."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
 class linalg_eigh(Named):
     """Result of ``linalg.eigh``."""
 

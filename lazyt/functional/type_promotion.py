@@ -15,9 +15,12 @@ from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import (
     ALL,
+    COMPLEX,
     DType,
     bfloat16,
     bool_,
+    complex64,
+    complex128,
     float16,
     float32,
     float64,
@@ -41,14 +44,18 @@ _default = float32
 _NAMES = {
     bool_: "Bool", uint8: "Byte", uint16: "UInt16", uint32: "UInt32", uint64: "UInt64",
     int8: "Char", int16: "Short", int32: "Int", int64: "Long", float16: "Half",
-    bfloat16: "BFloat16", float32: "Float", float64: "Double",
+    bfloat16: "BFloat16", float32: "Float", float64: "Double", complex64: "ComplexFloat",
+    complex128: "ComplexDouble",
 }  # fmt: skip
 _C_NAMES = {
     float32: "float", float64: "double", float16: "c10::Half", bfloat16: "c10::BFloat16",
     int64: "long int", int32: "int", int16: "short int", int8: "signed char",
-    uint8: "unsigned char", bool_: "bool",
+    uint8: "unsigned char", bool_: "bool", complex64: "c10::complex<float>",
+    complex128: "c10::complex<double>",
 }  # fmt: skip
-_PYTHON_TYPES: dict[Any, DType] = {float: float64, int: int64, bool: bool_}
+_PYTHON_TYPES: dict[Any, DType] = {
+    float: float64, int: int64, bool: bool_, complex: complex128,
+}  # fmt: skip
 
 
 def _checked_type(type: Any, function: str) -> DType:
@@ -181,12 +188,28 @@ def as_dtype(dtype: Any) -> DType:
 
 
 def category(dtype: DType) -> int:
-    """0 for bool, 1 for integers, 2 for floating point."""
-    return 2 if dtype.kind == "f" else 0 if dtype.kind == "b" else 1
+    """0 for bool, 1 for integers, 2 for floating point, 3 for complex numbers."""
+    return _CATEGORIES[dtype.kind]
 
 
-def scalar_dtype(value: bool | int | float) -> DType:
+_CATEGORIES = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+
+
+def inexact(dtype: DType) -> DType:
+    """The type in which functions of fractions compute: a floating point or complex type itself,
+    the default dtype for others."""
+    return dtype if dtype.kind in "fc" else _default
+
+
+def default_complex() -> DType:
+    """The type of complex numbers whose parts are of the default dtype."""
+    return complex128 if _default is float64 else complex64
+
+
+def scalar_dtype(value: bool | int | float | complex) -> DType:
     """The dtype that a Python number stands for on its own."""
+    if isinstance(value, complex):
+        return default_complex()
     if isinstance(value, bool):
         return bool_
     return int64 if isinstance(value, int) else _default
@@ -196,6 +219,9 @@ def _promoted(a: DType, b: DType) -> DType | None:
     """The common type of two dtypes, None where PyTorch has none."""
     if a is b:
         return a
+    if a.kind == "c" or b.kind == "c":
+        wide = any(t.part is float64 for t in (a, b))
+        return complex128 if wide else complex64
     if a.kind == "f" or b.kind == "f":
         if a.kind != b.kind:
             return a if a.kind == "f" else b
@@ -212,7 +238,7 @@ def _promoted(a: DType, b: DType) -> DType | None:
     return a if a.itemsize > b.itemsize else b
 
 
-_TABLE = {(a, b): _promoted(a, b) for a in ALL for b in ALL}
+_TABLE = {(a, b): _promoted(a, b) for a in (*ALL, *COMPLEX) for b in (*ALL, *COMPLEX)}
 
 
 @function()
@@ -235,10 +261,12 @@ def promote_types(type1: DType, type2: DType) -> DType:
     return found
 
 
-def promote_scalar(dtype: DType, value: bool | int | float) -> DType:
+def promote_scalar(dtype: DType, value: bool | int | float | complex) -> DType:
     """The dtype of an operation on a tensor of ``dtype`` and a Python number."""
     kind = dtype.kind
-    if kind == "f" or isinstance(value, bool):
+    if isinstance(value, complex):
+        return promote_types(inexact(dtype), complex64)
+    if kind == "f" or kind == "c" or isinstance(value, bool):
         return dtype
     if isinstance(value, int):
         if kind == "b":
@@ -284,7 +312,9 @@ def _combine(first: DType | None, weaker: DType | None) -> DType | None:
     if first is None or weaker is None:
         return first or weaker
     if category(weaker) > category(first):
-        return promote_types(first, weaker) if weaker.kind == "f" else weaker
+        if weaker.kind == "c" and first.kind == "f":  # its precision is the first one's
+            return promote_types(first, complex64)
+        return promote_types(first, weaker) if weaker.kind in "fc" else weaker
     return first
 
 
@@ -295,13 +325,15 @@ def promote_pair(a: DType, a_rank: int, b: DType, b_rank: int) -> DType:
     if bool(a_rank) is bool(b_rank):
         return promote_types(a, b)
     strong, weak = (a, b) if a_rank else (b, a)
-    return strong if category(strong) >= category(weak) else promote_types(strong, weak)
+    found = _combine(strong, weak)
+    assert found is not None
+    return found
 
 
 @function()
 def can_cast(from_: DType, to: DType) -> bool:
     """Whether PyTorch writes a ``from_`` result into a ``to`` tensor without complaint."""
-    if from_.kind == "f" and to.kind != "f":
+    if from_.kind in "fc" and category(to) < category(from_):
         return False
     return not (to is bool_ and from_ is not bool_)
 
@@ -342,6 +374,6 @@ def refuse_cast(given: DType, wanted: DType) -> NoReturn:
 
 
 def require_floating(kernel: str, dtype: DType) -> None:
-    """Raise UnsupportedTypeError unless ``dtype`` is of floating point."""
+    """Raise UnsupportedTypeError unless ``dtype`` is of real floating point."""
     if dtype.kind != "f":
         refuse(kernel, dtype)

@@ -199,7 +199,7 @@ def view_of(
         if mode.enabled:
             before = base._storage.node if outer is None else outer
             index = output_number(fn, base.node) if fn.several else 0
-            made = Moves(moves, before.shape, base._storage.node.dtype, index)
+            made = Moves(moves, before.shape, base.dtype, index)
             view.fn = tape.record_view(name, fn, made)
             view.made_for = base._storage.fn
             view.made_at = base._storage.version_now()
@@ -395,7 +395,7 @@ def _keep_original(fn: GradFn, target: Storage) -> None:
             return
 
 
-_ORDER = "buif"
+_ORDER = "buifc"
 
 
 def write_result(target: Tensor, result: Tensor) -> Tensor:
@@ -405,7 +405,7 @@ def write_result(target: Tensor, result: Tensor) -> Tensor:
     ShapeError when ``result`` has another shape, both in PyTorch's words.
     """
     node = target._storage.node
-    value = result._storage.node.dtype
+    value = result.dtype
     given, wanted = result._view, target._view
     if (result._storage.node if given is None else given).shape != (
         node if wanted is None else wanted
@@ -417,15 +417,16 @@ def write_result(target: Tensor, result: Tensor) -> Tensor:
     fn = result._fn
     if fn is not None and fn.saved:
         _keep_original(fn, target._storage)
-    if value is not node.dtype:
-        wanted_kind = "i" if node.dtype.kind == "u" else node.dtype.kind
+    dtype = target.dtype
+    if value is not dtype:
+        wanted_kind = "i" if dtype.kind == "u" else dtype.kind
         came = "i" if value.kind == "u" else value.kind
         if _ORDER.index(came) > _ORDER.index(wanted_kind):
             raise DTypeError(
                 f"result type {type_title(value)} can't be cast to the desired output type "
-                f"{type_title(node.dtype)}"
+                f"{type_title(dtype)}"
             )
-        result = wrap(ops.cast(result.node, node.dtype), result, name="ToCopy")
+        result = wrap(ops.cast(result.node, dtype), result, name="ToCopy")
     return assign(target, result)
 
 
@@ -433,6 +434,7 @@ _TITLES = {
     "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int",
     "int64": "Long", "float16": "Half", "bfloat16": "BFloat16", "float32": "Float",
     "float64": "Double", "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64",
+    "complex64": "ComplexFloat", "complex128": "ComplexDouble",
 }  # fmt: skip
 
 

@@ -456,7 +456,7 @@ class Storage:
         last = value.data
         if last is not None and last.ptr != exposed.buffer.ptr and exposed.buffer.holds(last):
             return
-        memory.value = _snapshot(exposed.buffer, value, 0, value.shape)
+        memory.value = _snapshot(exposed.buffer, value.dtype, 0, value.shape)
         memory.content += 1
 
     def snapshot(self, view: View, last: Node | None = None) -> Node | None:
@@ -469,26 +469,27 @@ class Storage:
         if exposed is None or share is None or share.region is not None or self.fn is not None:
             return None
         value = share.memory.value
-        if is_contiguous(view.shape, view.strides):
+        if is_contiguous(view.shape, view.strides) and not view.conjugated:
+            dtype = view.dtype or value.dtype
             if last is not None and last.data is not None and hook.watcher is None:
-                begin = exposed.buffer.ptr + view.offset * value.dtype.itemsize
+                begin = exposed.buffer.ptr + view.offset * dtype.itemsize
                 if last.data.equals(begin):
                     return last
-            return _snapshot(exposed.buffer, value, view.offset, view.shape)
+            return _snapshot(exposed.buffer, dtype, view.offset, view.shape)
         whole = ops.input_(value.shape, value.dtype, exposed.buffer)
         part = view.of(whole)
         pending.realize_now([part], "a read of memory shared with NumPy")
         return ops.input_(part.shape, part.dtype, part.data)
 
 
-def _snapshot(source: Buffer, value: Node, offset: int, shape: tuple[int, ...]) -> Node:
-    nbytes = value.dtype.itemsize
+def _snapshot(source: Buffer, dtype: DType, offset: int, shape: tuple[int, ...]) -> Node:
+    nbytes = dtype.itemsize
     for extent in shape:
         nbytes *= extent
     copy = Buffer(nbytes)
-    copy.copy_from(source.ptr + offset * value.dtype.itemsize, nbytes)
+    copy.copy_from(source.ptr + offset * dtype.itemsize, nbytes)
     pending.spend_bytes(nbytes)
-    return ops.input_(shape, value.dtype, copy)
+    return ops.input_(shape, dtype, copy)
 
 
 # Memory of one number that Python counts with.

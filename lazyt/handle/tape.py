@@ -602,7 +602,7 @@ def _saved_inputs(
     if letter in "oO":
         return range("oO".index(letter), count)
     if letter in "kK":
-        return [i for i in range(count) if storages[i].node.dtype.kind != "f"]
+        return [i for i in range(count) if storages[i].node.dtype.kind not in "fc"]
     if letter == "e":
         return [i for i in range(count) if fns[i] is not None]
     if letter in "pd":

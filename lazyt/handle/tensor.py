@@ -117,6 +117,9 @@ class Tensor(TensorMethods):
     @property
     def dtype(self) -> DType:
         """The type of the elements."""
+        view = self._view
+        if view is not None and view.dtype is not None:
+            return view.dtype
         return self._storage.node.dtype
 
     @property
@@ -140,7 +143,7 @@ class Tensor(TensorMethods):
     @property
     def itemsize(self) -> int:
         """Bytes per element."""
-        return self._storage.node.dtype.itemsize
+        return self.dtype.itemsize
 
     @property
     def nbytes(self) -> int:

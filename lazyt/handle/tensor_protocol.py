@@ -83,15 +83,6 @@ for _name in _NEVER.split():
     _fact(_name, False)
 
 
-def _imaginary(self: Tensor) -> Tensor:
-    """Raises LazytError: only complex tensors, which do not exist here, have an imaginary part."""
-    raise LazytError("imag is not implemented for tensors with non-complex dtypes.")
-
-
-add_property("real", property(lambda self: self, doc="The tensor itself."))
-add_property("imag", property(_imaginary))
-
-
 add_property("output_nr", property(_output_nr))
 
 
@@ -175,7 +166,7 @@ def _looped(
 
 
 def _converter(dtype: DType) -> Callable[[Any], Any]:
-    return {"f": float, "b": bool}.get(dtype.kind, int)
+    return {"f": float, "b": bool, "c": complex}.get(dtype.kind, int)
 
 
 @function()
@@ -390,7 +381,7 @@ def __complex__(self: Tensor) -> complex:
 
 @method()
 def __index__(self: Tensor) -> int:
-    if self.dtype.kind == "f" or self.shape.numel() != 1:
+    if self.dtype.kind in "fc" or self.shape.numel() != 1:
         raise DTypeError("only integer tensors of a single element can be converted to an index")
     return int(item(self))
 

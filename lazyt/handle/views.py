@@ -36,9 +36,15 @@ def bits_as(flat: Node, dtype: DType) -> Node:
 
     Carries no gradient.
     """
-    old, new = flat.dtype.itemsize, dtype.itemsize
     if flat.dtype is dtype:
         return flat
+    if flat.dtype.kind == "c":
+        return bits_as(ops.reshape(as_parts(flat), (2 * flat.size,)), dtype)
+    if dtype.kind == "c":
+        parts = bits_as(flat, dtype.part)
+        count = parts.size // 2
+        return as_pairs(ops.reshape(ops.slice_(parts, (0,), (2 * count,), (1,)), (count, 2)))
+    old, new = flat.dtype.itemsize, dtype.itemsize
     if old == new:
         return ops.apply("bitcast", flat, dtype=dtype)
     whole = _pattern(flat)
@@ -70,6 +76,72 @@ def _shifts(count: int, bits: int, dtype: DType) -> Node:
     """0, bits, 2 * bits ... as a row of ``dtype``."""
     row = ops.apply("mul", ops.iota(count), ops.constant(bits, int64))
     return ops.reshape(ops.cast(row, dtype), (1, count))
+
+
+# Complex numbers, and their parts beside each other.
+
+
+def as_parts(node: Node) -> Node:
+    """Complex numbers as real ones: a last axis of two, real and imaginary part."""
+    last = (*node.shape, 1)
+    halves = [ops.reshape(ops.apply(part, node), last) for part in ("real", "imag")]
+    return ops.concat(halves, len(node.shape))
+
+
+def as_pairs(node: Node) -> Node:
+    """Complex numbers, of which the last axis, of two, holds the parts."""
+    lead = node.shape[:-1]
+    rank = len(lead)
+
+    def part(number: int) -> Node:
+        starts, ones = (*(0,) * rank, number), (1,) * (rank + 1)
+        return ops.reshape(ops.slice_(node, starts, (*lead, 1), ones), lead)
+
+    return ops.apply("complex", part(0), part(1))
+
+
+class Parted(NamedTuple):
+    """Complex numbers as parts of ``dtype``, along a new last axis."""
+
+    dtype: DType
+    kind: str = "parted"
+
+    def read(self, before: Node) -> Node:
+        """The parts of ``before``."""
+        return as_parts(before)
+
+    def write(self, before: Node, value: Node) -> Node:
+        """The numbers that have these parts."""
+        return as_pairs(value)
+
+
+class Paired(NamedTuple):
+    """Parts along the last axis as complex numbers of ``dtype``."""
+
+    dtype: DType
+    kind: str = "paired"
+
+    def read(self, before: Node) -> Node:
+        """The numbers that have these parts."""
+        return as_pairs(before)
+
+    def write(self, before: Node, value: Node) -> Node:
+        """The parts of ``value``."""
+        return as_parts(value)
+
+
+class Conjugate(NamedTuple):
+    """Complex numbers with the other sign of the imaginary part."""
+
+    kind: str = "conjugate"
+
+    def read(self, before: Node) -> Node:
+        """The conjugates of ``before``."""
+        return ops.conj(before)
+
+    def write(self, before: Node, value: Node) -> Node:
+        """The conjugates of ``value``."""
+        return ops.conj(value)
 
 
 class Bits(NamedTuple):
@@ -166,7 +238,17 @@ class Window(NamedTuple):
         return ops.window(before, self.shape, self.strides, self.offset)
 
 
-Step = Slice | Permute | Reshape | Expand | Window | Bits
+class _Use:
+    """Whether any view of this process has steps after which elements are not those of memory."""
+
+    any = False
+
+
+use_complex = _Use()
+
+Step = Slice | Permute | Reshape | Expand | Window | Bits | Parted | Paired | Conjugate
+#: Steps after which elements are not those of the memory.
+CHANGING = (Parted, Paired, Conjugate)
 
 
 def _is_uniform(value: Node) -> bool:
@@ -274,6 +356,8 @@ class View:
         root: whether the tensor is no view for its users: it owns the storage, which covers just
             this part, or lies in it in another order than row-major.
         source: the tensor that it is a view of, None for a root.
+        dtype: of its elements where that is not the storage's, else None.
+        conjugated: whether its elements are the conjugates of those in memory.
         multiple: the function of several views that made it and its number among them; autograd
             forbids writes to such. Else None.
         version: the storage's when one of several was made.
@@ -283,8 +367,8 @@ class View:
     """
 
     __slots__ = (
-        "_base", "_node", "custom", "detached", "fn", "made_at", "made_for", "multiple", "name",
-        "offset", "root", "shape", "source", "steps", "strides", "version",
+        "_base", "_node", "conjugated", "custom", "detached", "dtype", "fn", "made_at", "made_for",
+        "multiple", "name", "offset", "root", "shape", "source", "steps", "strides", "version",
     )  # fmt: skip
 
     def __init__(
@@ -295,6 +379,10 @@ class View:
         self.offset = offset
         self.steps = steps
         self.name = name
+        self.dtype: DType | None = None
+        self.conjugated = False
+        if use_complex.any:
+            self._note_changes()
         self.detached = False
         self.root = False
         self.multiple: tuple[str, int] | None = None
@@ -306,6 +394,13 @@ class View:
         self.made_at = 0
         self._base: Node | None = None
         self._node: Node | None = None
+
+    def _note_changes(self) -> None:
+        for step in self.steps:
+            if type(step) is Conjugate:
+                self.conjugated = not self.conjugated
+            elif isinstance(step, (Parted, Paired)):
+                self.dtype = step.dtype
 
     def read(self, storage: Storage) -> Node:
         """The view's value now."""
@@ -388,28 +483,41 @@ class View:
         if not _is_uniform(value):
             self.refuse_repeats()
         steps = self.steps
-        if any(isinstance(step, (Expand, Window)) for step in steps):
-            return self._scatter(base, value)
         if len(steps) == 2:
             first, second = steps
             if type(first) is Slice and type(second) is Reshape:  # a row, or an element
                 return first.write(base, ops.reshape(value, first.sizes))
+        return self._written(base, value, steps)
+
+    def _written(self, base: Node, value: Node, steps: tuple[Step, ...]) -> Node:
+        """``base`` after ``value`` was written to where the steps lead."""
         values = [base]
         for step in steps[:-1]:
             values.append(step.read(values[-1]))
-        for step, before in zip(reversed(steps), reversed(values)):
-            assert not isinstance(step, (Expand, Window))
-            value = step.write(before, value)
+        last = 0  # the first of the steps that only move elements
+        for place, step in enumerate(steps):
+            if isinstance(step, CHANGING):
+                last = place + 1
+        if any(isinstance(step, (Expand, Window)) for step in steps[last:]):
+            value = self._scatter(values[last], value, steps[last:])
+            steps = steps[:last]
+        for place in reversed(range(len(steps))):
+            step = steps[place]
+            if isinstance(step, (Expand, Window)):
+                return self._written(base, value, steps[: place + 1])
+            value = step.write(values[place], value)
         return value
 
-    def _scatter(self, base: Node, value: Node) -> Node:
+    def _scatter(self, base: Node, value: Node, steps: tuple[Step, ...]) -> Node:
         """``base`` with ``value`` at the view's places, found by sending positions through it.
 
         A part of a view with repeated elements may be writable though the whole is not.
         """
         if not _is_uniform(value) and overlaps(self.shape, self.strides):
             raise LazytError(OVERLAP)
-        places = self.of(ops.reshape(ops.iota(base.size), base.shape))
+        places = ops.reshape(ops.iota(base.size), base.shape)
+        for step in steps:
+            places = step.read(places)
         size = (value.size,)
         flat = ops.reshape(base, (base.size,))
         flat = ops.scatter(flat, ops.reshape(places, size), ops.reshape(value, size), 0, "set")

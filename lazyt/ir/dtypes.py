@@ -6,6 +6,8 @@ import sys
 
 import numpy as np
 
+from lazyt.errors import DTypeError
+
 
 def package_name() -> str:
     """The package's name in printed text: ``torch`` where a program knows lazyt as that.
@@ -20,18 +22,22 @@ class DType:
 
     Attributes:
         name: the name users write, such as ``float32``.
-        kind: ``b`` bool, ``u`` unsigned, ``i`` signed, ``f`` floating point.
+        kind: ``b`` bool, ``u`` unsigned, ``i`` signed, ``f`` floating point, ``c`` complex.
         itemsize: bytes per element.
         numpy: the NumPy dtype of stored elements. bfloat16 is stored as uint16 bit patterns.
         is_half: whether kernels store this type in 16 bits but compute in float32.
         compute: the type in which kernels do arithmetic on elements of this type.
+        part: of a complex type that of its real and imaginary parts, else the type itself.
         suffix: what kernel helper functions end in, such as ``f32``.
     """
 
-    __slots__ = ("compute", "is_half", "itemsize", "kind", "name", "numpy", "suffix")
+    __slots__ = ("compute", "is_half", "itemsize", "kind", "name", "numpy", "part", "suffix")
     __module__ = "lazyt"
 
-    def __init__(self, name: str, kind: str, itemsize: int, storage: str, suffix: str) -> None:
+    def __init__(
+        self, name: str, kind: str, itemsize: int, storage: str, suffix: str,
+        part: DType | None = None,
+    ) -> None:  # fmt: skip
         self.name = name
         self.kind = kind
         self.itemsize = itemsize
@@ -39,6 +45,7 @@ class DType:
         self.suffix = suffix
         self.is_half = kind == "f" and itemsize == 2
         self.compute: DType = float32 if self.is_half else self
+        self.part: DType = part or self
 
     @property
     def is_floating_point(self) -> bool:
@@ -47,13 +54,29 @@ class DType:
 
     @property
     def is_complex(self) -> bool:
-        """Always False: lazyt has no complex types."""
-        return False
+        """Whether the type is that of complex numbers."""
+        return self.kind == "c"
 
     @property
     def is_signed(self) -> bool:
         """Whether the type can hold negative numbers."""
-        return self.kind in "if"
+        return self.kind in "ifc"
+
+    def to_complex(self) -> DType:
+        """The type of complex numbers with such parts; a complex type itself.
+
+        Raises DTypeError where there is none.
+        """
+        if self.kind == "c":
+            return self
+        found = next((t for t in COMPLEX if t.part is self), None)
+        if found is None:
+            raise DTypeError(f"no complex type has parts of {self!r}")
+        return found
+
+    def to_real(self) -> DType:
+        """The type of a complex type's parts; any other type itself."""
+        return self.part
 
     def __repr__(self) -> str:
         return f"{package_name()}.{self.name}"
@@ -78,12 +101,18 @@ float16 = DType("float16", "f", 2, "float16", "f16")
 bfloat16 = DType("bfloat16", "f", 2, "uint16", "bf16")
 float64 = DType("float64", "f", 8, "float64", "f64")
 
+#: Types of numbers, which kernels compute with.
 ALL: tuple[DType, ...] = (
     bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64,
     float16, bfloat16, float32, float64,
 )  # fmt: skip
-_BY_NAME = {t.name: t for t in ALL}
-_BY_NUMPY = {t.numpy: t for t in ALL if t is not bfloat16}
+complex64 = DType("complex64", "c", 8, "complex64", "c64", float32)
+complex128 = DType("complex128", "c", 16, "complex128", "c128", float64)
+
+#: Types of pairs: graphs have them, kernels compute with their parts.
+COMPLEX: tuple[DType, ...] = (complex64, complex128)
+_BY_NAME = {t.name: t for t in (*ALL, *COMPLEX)}
+_BY_NUMPY = {t.numpy: t for t in (*ALL, *COMPLEX) if t is not bfloat16}
 
 
 def dtype_by_name(name: str) -> DType:

@@ -267,7 +267,7 @@ def _make_new(head: Head, inputs: tuple[Node, ...], source: Source | None) -> No
     node.oldest = oldest
     if op.marks is not None:
         needs_grad = op.marks
-    node.needs_grad = needs_grad and dtype.kind == "f"
+    node.needs_grad = needs_grad and dtype.kind in "fc"
     head.nodes[inputs] = reference = _Reference(node, _forget)
     reference.nodes, reference.inputs = head.nodes, inputs
     return node

@@ -47,7 +47,7 @@ from lazyt.ir.kernel import (
     Store,
 )
 from lazyt.ir.program import Program
-from lazyt.ir.scalar import FUNCTIONS, Call, Const, Expr
+from lazyt.ir.scalar import FUNCTIONS, Call, Const, Expr, real_number
 
 Array = np.ndarray
 #: What memory without a meaning is filled with: as a float a NaN, as an integer a large number.
@@ -400,7 +400,7 @@ def _literal(expr: Const) -> Array:
     kind = expr.dtype.compute.numpy
     if expr.dtype.kind in "ui":
         bits = 8 * expr.dtype.itemsize
-        return np.asarray(int(expr.value) % (1 << bits), f"u{bits // 8}").astype(kind)
+        return np.asarray(int(real_number(expr.value)) % (1 << bits), f"u{bits // 8}").astype(kind)
     return np.asarray(expr.value, kind)
 
 

@@ -83,6 +83,23 @@ def _literal(reader: Reader, text: str, start: int) -> Expr:
         raise reader.error(f"'{text}' is no {dtype.name} literal", start) from None
 
 
+def _read_pair(reader: Reader, start: int) -> Expr:
+    """A complex constant, whose name ``pair`` was just taken."""
+    reader.expect("(")
+    parts = [reader.take()]
+    reader.expect(",")
+    parts.append(reader.take())
+    reader.expect(")")
+    reader.expect(":")
+    dtype = read_dtype(reader)
+    try:
+        if dtype.kind == "c":
+            return const(complex(*map(float, parts)), dtype)
+    except ValueError:
+        pass  # one of them is no number
+    raise reader.error(f"pair({', '.join(parts)}) is no {dtype.name} literal", start)
+
+
 class _Frame:
     """A call, or a guarded value, whose operands are being read."""
 
@@ -143,7 +160,9 @@ def _read_tree(
             if name == "guarded" and axes is not None and reader.text == "(":
                 stack.append(_open_guarded(reader, start, axes))
                 continue
-            if name in named and reader.text != "[":
+            if name == "pair" and reader.text == "(":
+                value = _read_pair(reader, start)
+            elif name in named and reader.text != "[":
                 value = named[name]
             elif name in _SPECIAL and reader.text == ":":
                 value = _literal(reader, name, start)

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from lazyt.errors import InternalError, ParseError, VerifyError
-from lazyt.ir.dtypes import ALL, DType, bool_, dtype_by_name
+from lazyt.ir.dtypes import ALL, COMPLEX, DType, bool_, dtype_by_name
 from lazyt.ir.graph import Node, Shape, source_text, topological
 from lazyt.ir.index import (
     Axis,
@@ -201,7 +201,7 @@ def format_const(expr: Const) -> str:
     """A literal with its type, such as ``2.0:float32``; unusual NaN keep their bits."""
     value, dtype = expr.value, expr.dtype
     text = format_number(value, dtype)
-    if dtype.kind == "f" and math.isnan(value) and const_bits(value, dtype) != _NAN_BITS:
+    if isinstance(value, float) and math.isnan(value) and const_bits(value, dtype) != _NAN_BITS:
         text = f"nan#{const_bits(value, dtype):016x}"
     return f"{text}:{dtype.name}"
 
@@ -219,7 +219,8 @@ def _head(expr: Expr, leaf: Callable[[Expr], str]) -> str:
         return f"guarded({format_guards(expr.guards)}, "
     if not isinstance(expr, Call):
         return leaf(expr)
-    usual = bool_ if expr.fn.result == "bool" else expr.args[-1].dtype
+    last = expr.args[-1].dtype
+    usual = {"bool": bool_, "part": last.part, "pair": expr.dtype}.get(expr.fn.result, last)
     if expr.fn.result == "free" or expr.dtype is not usual:
         return f"{expr.fn.name}<{expr.dtype.name}>("
     return f"{expr.fn.name}("
@@ -285,7 +286,7 @@ def format_expr(root: Expr, leaf: Callable[[Expr], str]) -> str:
 
 
 #: Words that stand for themselves in parameter values, so strings equal to them are quoted.
-RESERVED = frozenset({"none", "true", "false", "nan", "inf", *(t.name for t in ALL)})
+RESERVED = frozenset({"none", "true", "false", "nan", "inf", *(t.name for t in (*ALL, *COMPLEX))})
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 

@@ -12,14 +12,14 @@ import math
 import struct
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lazyt.errors import InternalError
 from lazyt.ir.dtypes import DType, bool_
 
-Number = bool | int | float
+Number = bool | int | float | complex
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +32,16 @@ class ScalarFunction:
         evaluate: its meaning on NumPy arrays of the compute type (half types arrive as float32).
         derivative: given the Call and the number of an argument, the partial derivative as an
             expression over the Call's own arguments; or None with ``reason`` set.
-        result: ``same`` (type of the last argument), ``bool``, or ``free`` (given at construction,
-            only for casts).
+        result: ``same`` (type of the last argument), ``bool``, ``part`` (that of a complex
+            argument's parts), ``pair`` (the complex type of two parts), or ``free`` (given at
+            construction, only for casts).
         symbol: C operator when the function is one, else None: then C calls ``lz_<name>_<suffix>``.
-        kinds: dtype kinds it takes, out of ``b u i f``.
+        kinds: dtype kinds it takes, out of ``b u i f c``. Of functions that take real and complex
+            numbers the derivative is written once for both.
+        pull, push: for functions of complex numbers that are not analytic, such as ``real``. Given
+            the Call, the number of an argument and the adjoint of the result, ``pull`` is that of
+            the argument; given the Call and the tangents of its arguments (None is zero), ``push``
+            is that of the result. Else they are None, and ``derivative`` says both.
         commutative, associative: algebraic facts for passes.
         unit: the unit element of an associative function, or None.
         cost: rough cost in multiply-adds, for the cost model.
@@ -57,6 +63,8 @@ class ScalarFunction:
     cost: float = 1.0
     reason: str = ""
     c_text: str = ""
+    pull: Callable[[Call, int, Expr], Expr] | None = None
+    push: Callable[[Call, Sequence[Expr | None]], Expr | None] | None = None
 
 
 FUNCTIONS: dict[str, ScalarFunction] = {}
@@ -147,8 +155,18 @@ _table: weakref.WeakValueDictionary[tuple[Any, ...], Expr] = weakref.WeakValueDi
 def const_bits(value: Number, dtype: DType) -> int:
     """The bit pattern that tells constants apart (0.0 is not -0.0; NaN equals itself)."""
     if dtype.kind == "f":
-        return int.from_bytes(struct.pack("<d", float(value)), "little")
-    return int(value)
+        return int.from_bytes(struct.pack("<d", real_number(value)), "little")
+    if dtype.kind == "c":
+        pair = complex(value)
+        return int.from_bytes(struct.pack("<dd", pair.real, pair.imag), "little")
+    return int(real_number(value))
+
+
+def real_number(value: Number) -> float | int:
+    """A number of a real type; raises InternalError for one with an imaginary part."""
+    if isinstance(value, complex):
+        raise InternalError("ir.scalar", f"{value} is no real number")
+    return value
 
 
 def arg(index: int, dtype: DType) -> Expr:
@@ -163,11 +181,13 @@ def arg(index: int, dtype: DType) -> Expr:
 def const(value: Number, dtype: DType) -> Expr:
     """The interned Const; ``value`` is converted to the dtype's Python type."""
     if dtype.kind == "f":
-        value = float(value)
+        value = float(real_number(value))
+    elif dtype.kind == "c":
+        value = complex(value)
     elif dtype is bool_:
         value = bool(value)
     else:
-        value = int(value)
+        value = int(real_number(value))
     key = ("const", const_bits(value, dtype), dtype)
     found = _table.get(key)
     if found is None:
@@ -180,6 +200,10 @@ def call(name: str | ScalarFunction, *args: Expr, dtype: DType | None = None) ->
     fn = FUNCTIONS[name] if isinstance(name, str) else name
     if dtype is None:
         dtype = bool_ if fn.result == "bool" else args[-1].dtype
+        if fn.result == "part":
+            dtype = dtype.part
+        elif fn.result == "pair":
+            dtype = dtype.to_complex()
     if fn.name == "cast" and args[0].dtype is dtype:
         return args[0]
     key = (fn, args, dtype)
@@ -232,9 +256,13 @@ def substitute(root: Expr, replacements: dict[Expr, Expr]) -> Expr:
 
 
 def format_number(value: Number, dtype: DType) -> str:
-    """A literal that reads back to the same bits: decimal, or nan, inf, -inf."""
+    """A literal that reads back to the same bits: decimal, or nan, inf, -inf; ``pair(1.0, 2.0)`` of
+    a complex number."""
+    if dtype.kind == "c":
+        pair = complex(value)
+        return f"pair({', '.join(format_number(n, dtype.part) for n in (pair.real, pair.imag))})"
     if dtype.kind == "f":
-        number = float(value)
+        number = float(real_number(value))
         if math.isnan(number):
             return "nan"
         if math.isinf(number):
@@ -242,4 +270,4 @@ def format_number(value: Number, dtype: DType) -> str:
         return repr(number)
     if dtype is bool_:
         return "true" if value else "false"
-    return str(int(value))
+    return str(int(real_number(value)))

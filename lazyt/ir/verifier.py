@@ -59,7 +59,7 @@ from lazyt.ir.printer import (
 from lazyt.ir.proofs.bounds import Facts as Facts
 from lazyt.ir.proofs.bounds import check_bounds as check_bounds
 from lazyt.ir.proofs.stores import find_store_errors
-from lazyt.ir.scalar import Arg, Call, Const, Expr, post_order
+from lazyt.ir.scalar import Arg, Call, Const, Expr, post_order, real_number
 
 # Checks that graphs and kernels keep the rules of their language.
 #
@@ -115,7 +115,8 @@ def check_literal(item: Const) -> list[str]:
     bits = 8 * item.dtype.itemsize
     low = -(1 << bits - 1) if item.dtype.is_signed else 0
     high = low + (1 << bits) - 1
-    return [] if low <= item.value <= high else [f"{item.value} is no {item.dtype.name}"]
+    fits = low <= real_number(item.value) <= high
+    return [] if fits else [f"{item.value} is no {item.dtype.name}"]
 
 
 def check_call(item: Call) -> list[str]:

@@ -3,7 +3,7 @@
 Factorizations and solutions are library calls (NumPy's LAPACK), not compiled kernels; what is
 around them is compiled as ever. Functions that PyTorch lets fail for singular matrices, or for
 iterations that do not converge, raise ``LinAlgError`` at the call: they compute what they depend
-on. The ``_ex`` forms stay lazy. Complex results do not exist: ``eig`` and ``eigvals`` raise.
+on. The ``_ex`` forms stay lazy.
 """
 
 from lazyt.compat.absent import explain_absence as _explain_absence
@@ -11,7 +11,9 @@ from lazyt.errors import LinAlgError as LinAlgError
 from lazyt.functional.calls import explain_calls as _explain_calls
 from lazyt.functional.linalg.decompositions import (
     cholesky_ex,
+    eig,
     eigh,
+    eigvals,
     eigvalsh,
     householder_product,
     lstsq,
@@ -29,8 +31,6 @@ from lazyt.functional.linalg.products import linalg_cross as cross
 from lazyt.functional.linalg.products import linalg_vander as vander
 from lazyt.functional.linalg.products import matmul, vecdot
 from lazyt.functional.linalg.solvers import (
-    eig,
-    eigvals,
     inv,
     inv_ex,
     lu_factor,

@@ -18,6 +18,7 @@ from lazyt.ops.builders import (
     broadcast_to,
     cast,
     concat,
+    conj,
     constant,
     contract,
     elementwise,
@@ -48,6 +49,7 @@ from lazyt.ops.compositions import (
     pick_rows,
     positions,
     product,
+    shift,
     slice_contract,
     zeros_like,
 )  # fmt: skip
@@ -58,9 +60,10 @@ from lazyt.ops.routines import library, library_parts
 
 __all__ = [
     "DETACH", "LIBRARY", "OPS", "TRANSFER", "along_axis", "apply", "arg_reduce", "batch_all",
-    "broadcast_to", "cast", "concat", "constant", "contract", "contract_spread", "detach",
+    "broadcast_to", "cast", "concat", "conj", "constant", "contract", "contract_spread", "detach",
     "elementwise", "exclusive_product", "expand", "flip", "gather", "input_", "iota", "library",
     "library_parts", "linear_recurrence", "match_call", "pad", "permute", "pick_rows", "positions",
-    "product", "put", "random", "reduce_", "reshape", "row_major", "scan", "scatter", "slice_",
-    "slice_contract", "sort", "sum_to", "transfer", "update", "variable", "window", "zeros_like",
+    "product", "put", "random", "reduce_", "reshape", "row_major", "scan", "scatter", "shift",
+    "slice_", "slice_contract", "sort", "sum_to", "transfer", "update", "variable", "window",
+    "zeros_like",
 ]  # fmt: skip

@@ -28,6 +28,7 @@ from lazyt.ir.scalar import (
     arg,
     call,
     const,
+    real_number,
 )
 from lazyt.ops.registry import OPS
 
@@ -43,7 +44,11 @@ def constant(value: Number, dtype: DType) -> Node:
 
 
 def representable(value: Number, dtype: DType) -> Number:
-    """``value`` as an element of ``dtype`` holds it. Raises DTypeError for an integer of NaN."""
+    """``value`` as an element of ``dtype`` holds it. Raises DTypeError for an integer of NaN, and
+    InternalError for a real number of a complex one."""
+    if dtype.kind == "c":
+        return complex(value)
+    value = real_number(value)
     if dtype.kind == "f":
         return round_half(float(value), dtype) if dtype.is_half else float(value)
     if dtype.kind == "b":
@@ -134,6 +139,11 @@ def _call_on(function: ScalarFunction, dtypes: Sequence[DType], dtype: DType | N
 def cast(node: Node, dtype: DType) -> Node:
     """``node`` converted to ``dtype``; the node itself when it has that type."""
     return node if node.dtype is dtype else apply("cast", node, dtype=dtype)
+
+
+def conj(node: Node) -> Node:
+    """The complex conjugate; a real node itself."""
+    return apply("conj", node) if node.dtype.kind == "c" else node
 
 
 # --------------------------------------------------------------------------- movement
@@ -455,7 +465,7 @@ def match_call(node: Node) -> tuple[str | Node | float, ...] | None:
         if isinstance(operand, Node) and operand.op.name == "const":
             operand = operand.params
         if isinstance(operand, Const):
-            found.append(operand.value)
+            found.append(real_number(operand.value))
         elif isinstance(operand, Node):
             found.append(operand)
         else:  # an expression in an expression

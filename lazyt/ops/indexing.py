@@ -138,7 +138,8 @@ def _scatter_infer(params: ScatterParams, base: Node, index: Node, updates: Node
     _check_index("scatter", base, index, axis, batch)
     if base.dtype is not updates.dtype:
         raise DTypeError(f"scatter: {updates.dtype.name} into {base.dtype.name}")
-    if kind in ("add", "mul") and (base.dtype is bool_ or base.dtype.is_half):
+    sums = kind in ("add", "mul") and (base.dtype is bool_ or base.dtype.is_half)
+    if sums or (base.dtype.kind == "c" and kind not in ("add", "set")):
         raise DTypeError(f"scatter {kind} does not take {base.dtype.name}")
     expected = (*base.shape[:axis], *index.shape[batch:], *base.shape[axis + 1 :])
     if updates.shape != expected:

@@ -8,7 +8,9 @@ compute is in ``lazyt/ops/routines.py``.
 The derivatives follow from the differentials of the defining equations (Giles, "An extended
 collection of matrix derivative results for forward and reverse mode algorithmic differentiation",
 2008; Walter, Lehmann, "Algorithmic differentiation of linear algebra functions with application in
-optimum experimental design", 2012).
+optimum experimental design", 2012). They hold for complex matrices, too, with adjoints in the place
+of transposes; what they leave free there, the direction of each eigenvector and singular vector, is
+as PyTorch has it.
 """
 
 from __future__ import annotations
@@ -25,24 +27,29 @@ from lazyt.ops import builders as build
 from lazyt.ops.compositions import batch_all, zeros_like
 from lazyt.ops.matrix_algebra import (
     above,
+    adjoint,
     beside,
     column,
     columns,
     diagonal,
     guarded_reciprocal,
+    hermitian,
     identity,
+    like,
     lower,
     matrix_of,
     minus,
     only_diagonal,
     plus,
     product,
+    real,
     row,
     rows,
     scaled,
     times,
     total,
     transpose,
+    turning,
     upper,
 )
 from lazyt.ops.registry import define_op
@@ -52,7 +59,7 @@ from lazyt.ops.routines import (
     library,
     library_parts,
     part_shapes,
-    split_parts,
+    parts_of,
 )
 
 # What the derivative rules of library routines have in common.
@@ -106,8 +113,8 @@ def _triangle(x: Node, mode: str) -> Node:
 def _triangular_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
     a, _ = node.inputs
     mode = node.params.mode
-    back = substitute(transpose(a), given[0], transposed_mode(mode))
-    return [scaled(_triangle(product(back, transpose(parts[0])), mode), -1), back]
+    back = substitute(adjoint(a), given[0], transposed_mode(mode))
+    return [scaled(_triangle(product(back, adjoint(parts[0])), mode), -1), back]
 
 
 def _triangular_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
@@ -118,8 +125,8 @@ def _triangular_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
 
 
 def _solve_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
-    back = library("solve", transpose(node.inputs[0]), given[0])[0]
-    return [scaled(product(back, transpose(parts[0])), -1), back]
+    back = library("solve", adjoint(node.inputs[0]), given[0])[0]
+    return [scaled(product(back, adjoint(parts[0])), -1), back]
 
 
 def _solve_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
@@ -129,7 +136,7 @@ def _solve_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
 
 
 def _inv_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
-    turned = transpose(parts[0])
+    turned = adjoint(parts[0])
     return [scaled(product(turned, given[0], turned), -1)]
 
 
@@ -139,7 +146,7 @@ def _inv_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
 
 def _det_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
     (slopes,) = library("cofactors", node.inputs[0])
-    return [times(column(column(given[0])), slopes)]
+    return [times(column(column(given[0])), build.conj(slopes))]
 
 
 def _det_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
@@ -157,7 +164,7 @@ def _second_minors(node: Node, cofactors: Node, change: Node) -> Node:
 
 
 def _cofactors_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
-    return [_second_minors(node, parts[0], given[0])]
+    return [build.conj(_second_minors(node, parts[0], build.conj(given[0])))]
 
 
 def _cofactors_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
@@ -166,13 +173,24 @@ def _cofactors_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
 
 def _slogdet_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
     inverse = library("inv", node.inputs[0])[0]
-    return [times(column(column(given[1])), transpose(inverse))]
+    return [times(column(column(_slope_of_log(parts[0], given))), adjoint(inverse))]
+
+
+def _slope_of_log(sign: Node, given: Parts) -> Node:
+    """The cotangent of the complex logarithm of a determinant, from those of its sign and size."""
+    by_sign, by_size = given
+    if sign.dtype.kind != "c":
+        return by_size
+    turned = build.apply("imag", times(build.conj(sign), by_sign))
+    return build.apply("complex", by_size, turned)
 
 
 def _slogdet_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
     inverse = library("inv", node.inputs[0])[0]
-    change = total(times(transpose(inverse), only(tangents)))
-    return [None, build.reshape(change, parts[1].shape)]
+    change = build.reshape(total(times(transpose(inverse), only(tangents))), parts[1].shape)
+    if change.dtype.kind != "c":
+        return [None, change]
+    return [times(parts[0], turning(change)), real(change)]
 
 
 def _pinv_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
@@ -183,7 +201,7 @@ def _pinv_back(a: Node, p: Node, g: Node) -> Node:
     """The cotangent of ``a`` from ``g`` of its pseudoinverse ``p``, for constant rank (Golub,
     Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares problems",
     1973)."""
-    pt, gt = transpose(p), transpose(g)
+    pt, gt = adjoint(p), adjoint(g)
     first = product(pt, g, pt)
     left = product(minus(gt, product(a, product(p, gt))), product(p, pt))
     right = product(product(pt, p), minus(gt, product(product(gt, p), a)))
@@ -191,7 +209,7 @@ def _pinv_back(a: Node, p: Node, g: Node) -> Node:
 
 
 def _pinv_forward(a: Node, p: Node, da: Node) -> Node:
-    dat, pt = transpose(da), transpose(p)
+    dat, pt = adjoint(da), adjoint(p)
     first = product(p, da, p)
     left = product(product(p, pt), minus(dat, product(product(dat, a), p)))
     right = product(minus(dat, product(p, product(a, dat))), product(pt, p))
@@ -212,8 +230,8 @@ def _pseudoinverse(node: Node) -> Node:
 def _lstsq_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
     a, b, _ = node.inputs
     p = _pseudoinverse(node)
-    back = _pinv_back(a, p, product(given[0], transpose(b)))
-    return [back, product(transpose(p), given[0]), None]
+    back = _pinv_back(a, p, product(given[0], adjoint(b)))
+    return [back, product(adjoint(p), given[0]), None]
 
 
 def _lstsq_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
@@ -251,31 +269,27 @@ def _halved(x: Node) -> Node:
     return minus(lower(x), scaled(only_diagonal(x), 0.5))
 
 
-def _symmetric(x: Node) -> Node:
-    return scaled(plus(x, transpose(x)), 0.5)
-
-
 def _cholesky_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
     factor = parts[0]
-    inner = _halved(product(transpose(factor), lower(given[0])))
-    half = substitute(transpose(factor), inner, "upper")
-    whole = substitute(transpose(factor), transpose(half), "upper")
-    return [_symmetric(whole)]
+    inner = _halved(product(adjoint(factor), lower(given[0])))
+    half = substitute(adjoint(factor), inner, "upper")
+    whole = substitute(adjoint(factor), adjoint(half), "upper")
+    return [hermitian(whole)]
 
 
 def _cholesky_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
     factor = parts[0]
-    half = substitute(factor, _symmetric(only(tangents)), "lower")
-    whole = substitute(factor, transpose(half), "lower")
+    half = substitute(factor, hermitian(only(tangents)), "lower")
+    whole = substitute(factor, adjoint(half), "lower")
     return [product(factor, _halved(whole))]
 
 
-def _exchange(order: Node) -> Node:
-    """The matrix that puts rows into ``order``."""
+def _exchange(order: Node, other: Node) -> Node:
+    """The matrix, in the type of ``other``, that puts rows into ``order``."""
     n = order.shape[-1]
     counts = build.cast(build.iota(n), order.dtype)
     hit = build.apply("eq", column(order), counts)
-    return build.cast(hit, order.dtype)
+    return build.cast(hit, other.dtype)
 
 
 def _lu_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
@@ -289,19 +303,19 @@ def _lu_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
     rest: Node | None = None
     if n > k:
         wide = columns(packed, k, n - k)
-        rest = substitute(transpose(unit), columns(g, k, n - k), "upperunit")
-        g_low = minus(g_low, product(rest, transpose(wide)))
+        rest = substitute(adjoint(unit), columns(g, k, n - k), "upperunit")
+        g_low = minus(g_low, product(rest, adjoint(wide)))
     if m > k:
         tall = rows(packed, k, m - k)
-        turned = substitute(top, transpose(rows(g, k, m - k)), "upper")
-        rest = transpose(turned)
-        g_top = minus(g_top, product(transpose(tall), rest))
-    middle = plus(lower(product(transpose(unit), g_low), -1), upper(product(g_top, transpose(top))))
-    left = substitute(transpose(unit), middle, "upperunit")
-    core = transpose(substitute(top, transpose(left), "upper"))
+        turned = substitute(top, adjoint(rows(g, k, m - k)), "upper")
+        rest = adjoint(turned)
+        g_top = minus(g_top, product(adjoint(tall), rest))
+    middle = plus(lower(product(adjoint(unit), g_low), -1), upper(product(g_top, adjoint(top))))
+    left = substitute(adjoint(unit), middle, "upperunit")
+    core = adjoint(substitute(top, adjoint(left), "upper"))
     if rest is not None:
         core = beside(core, rest) if n > k else above(core, rest)
-    return [product(transpose(_exchange(parts[2])), core)]
+    return [product(transpose(_exchange(parts[2], core)), core)]
 
 
 def _lu_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
@@ -310,7 +324,7 @@ def _lu_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
     k = min(m, n)
     inner = rows(columns(packed, 0, k), 0, k)
     unit, top = plus(lower(inner, -1), identity(inner)), upper(inner)
-    moved = product(_exchange(parts[2]), only(tangents))
+    moved = product(_exchange(parts[2], packed), only(tangents))
     turned = transpose(top)
     half = substitute(unit, rows(columns(moved, 0, k), 0, k), "lowerunit")
     change = transpose(substitute(turned, transpose(half), "lower"))
@@ -343,17 +357,19 @@ def _qr_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
         return [_qr_back(q, r, gq, gr)]
     wide = columns(node.inputs[0], m, n - m)
     g_wide = columns(gr, m, n - m)
-    gq = plus(gq, product(wide, transpose(g_wide)))
+    gq = plus(gq, product(wide, adjoint(g_wide)))
     square = _qr_back(q, columns(r, 0, m), gq, columns(gr, 0, m))
     return [beside(square, product(q, g_wide))]
 
 
 def _qr_back(q: Node, r: Node, gq: Node, gr: Node) -> Node:
     """For as many rows as columns or more."""
-    m = minus(product(r, transpose(gr)), product(transpose(gq), q))
-    mirrored = plus(lower(m), transpose(lower(m, -1)))
+    m = minus(product(r, adjoint(gr)), product(adjoint(gq), q))
+    mirrored = plus(lower(m), adjoint(lower(m, -1)))
+    if m.dtype.kind == "c":  # the diagonal of R is real
+        mirrored = minus(mirrored, turning(only_diagonal(m)))
     inner = plus(gq, product(q, mirrored))
-    return transpose(substitute(r, transpose(inner), "upper"))
+    return adjoint(substitute(r, adjoint(inner), "upper"))
 
 
 def _qr_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
@@ -365,14 +381,16 @@ def _qr_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
         return list(_qr_forward(q, r, da))
     dq, dr = _qr_forward(q, columns(r, 0, m), columns(da, 0, m))
     wide, d_wide = columns(node.inputs[0], m, n - m), columns(da, m, n - m)
-    moved = plus(product(transpose(dq), wide), product(transpose(q), d_wide))
+    moved = plus(product(adjoint(dq), wide), product(adjoint(q), d_wide))
     return [dq, beside(dr, moved)]
 
 
 def _qr_forward(q: Node, r: Node, da: Node) -> tuple[Node, Node]:
     w = transpose(substitute(transpose(r), transpose(da), "lower"))
-    inner = product(transpose(q), w)
-    turn = minus(lower(inner, -1), transpose(lower(inner, -1)))
+    inner = product(adjoint(q), w)
+    turn = minus(lower(inner, -1), adjoint(lower(inner, -1)))
+    if inner.dtype.kind == "c":
+        turn = plus(turn, turning(only_diagonal(inner)))
     rest = minus(inner, turn)
     return minus(w, product(q, rest)), product(upper(rest), r)
 
@@ -403,25 +421,30 @@ def _eigh_vectors(node: Node) -> tuple[Node, Node]:
 
 def _eigh_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
     values, vectors = _eigh_vectors(node)
-    inner = matrix_of(given[0])
+    inner = like(matrix_of(given[0]), vectors)
     if not node.params.mode.endswith("values"):
-        turn = product(transpose(vectors), given[1])
-        skew = scaled(minus(turn, transpose(turn)), 0.5)
-        inner = plus(inner, times(skew, _gaps(values)))
-    return [product(vectors, inner, transpose(vectors))]
+        turn = product(adjoint(vectors), given[1])
+        skew = scaled(minus(turn, adjoint(turn)), 0.5)
+        inner = plus(inner, times(skew, like(_gaps(values), skew)))
+    return [product(vectors, inner, adjoint(vectors))]
 
 
 def _eigh_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
     values, vectors = _eigh_vectors(node)
-    inner = product(transpose(vectors), only(tangents), vectors)
+    inner = product(adjoint(vectors), only(tangents), vectors)
     if node.params.mode.endswith("values"):
-        return [diagonal(inner)]
-    return [diagonal(inner), product(vectors, times(inner, _gaps(values)))]
+        return [real(diagonal(inner))]
+    gaps = like(_gaps(values), inner)
+    return [real(diagonal(inner)), product(vectors, times(inner, gaps))]
 
 
 def _off_range(u: Node, x: Node) -> Node:
-    """``(1 - u u^T) x``."""
-    return minus(x, product(u, product(transpose(u), x)))
+    """``(1 - u u^H) x``."""
+    return minus(x, product(u, product(adjoint(u), x)))
+
+
+def _skew(x: Node) -> Node:
+    return minus(x, adjoint(x))
 
 
 def _svd_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
@@ -429,21 +452,25 @@ def _svd_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
     k = min(m, n)
     if node.params.mode == "values":
         u, _, vh, _ = library("svd", node.inputs[0], mode="reduced")
-        return [product(times(u, row(given[0])), vh)]
+        return [product(times(u, row(like(given[0], u))), vh)]
     u, s, vh = columns(parts[0], 0, k), parts[1], rows(parts[2], 0, k)
-    gu, gs, gv = columns(given[0], 0, k), given[1], transpose(rows(given[2], 0, k))
-    v = transpose(vh)
-    gaps, inverse = _gaps(times(s, s)), guarded_reciprocal(s)
-    left, right = product(transpose(u), gu), product(transpose(v), gv)
+    gu, gs, gv = columns(given[0], 0, k), given[1], adjoint(rows(given[2], 0, k))
+    v = adjoint(vh)
+    gaps, inverse = like(_gaps(times(s, s)), u), like(guarded_reciprocal(s), u)
+    left, right = product(adjoint(u), gu), product(adjoint(v), gv)
+    s = like(s, u)
     inner = plus(
-        times(times(minus(left, transpose(left)), gaps), row(s)),
-        times(times(minus(right, transpose(right)), gaps), column(s)),
+        times(times(_skew(left), gaps), row(s)),
+        times(times(_skew(right), gaps), column(s)),
     )
-    result = product(u, plus(inner, matrix_of(gs)), vh)
+    middle = plus(inner, like(matrix_of(gs), u))
+    if u.dtype.kind == "c":
+        middle = plus(middle, times(turning(only_diagonal(left)), row(inverse)))
+    result = product(u, middle, vh)
     if m > k:
         result = plus(result, product(times(_off_range(u, gu), row(inverse)), vh))
     if n > k:
-        rest = transpose(_off_range(v, gv))
+        rest = adjoint(_off_range(v, gv))
         result = plus(result, product(times(u, row(inverse)), rest))
     return [result]
 
@@ -456,19 +483,55 @@ def _svd_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
     u, s, vh, *_ = library("svd", node.inputs[0], mode="reduced")
     if node.params.mode != "values":
         u, s, vh = parts[0], parts[1], parts[2]
-    v = transpose(vh)
-    inner = product(transpose(u), da, v)
+    v = adjoint(vh)
+    inner = product(adjoint(u), da, v)
     if node.params.mode == "values":
-        return [diagonal(inner)]
-    gaps, inverse = _gaps(times(s, s)), row(guarded_reciprocal(s))
+        return [real(diagonal(inner))]
+    gaps, inverse = like(_gaps(times(s, s)), u), like(row(guarded_reciprocal(s)), u)
+    s = like(s, u)
     columns_scaled, rows_scaled = times(inner, row(s)), times(column(s), inner)
-    du = product(u, times(plus(columns_scaled, transpose(columns_scaled)), gaps))
-    dv = product(v, times(plus(rows_scaled, transpose(rows_scaled)), gaps))
+    left = times(plus(columns_scaled, adjoint(columns_scaled)), gaps)
+    right = times(plus(rows_scaled, adjoint(rows_scaled)), gaps)
+    if u.dtype.kind == "c":
+        turned = scaled(times(turning(only_diagonal(inner)), inverse), 0.5)
+        left, right = plus(left, turned), minus(right, turned)
+    du, dv = product(u, left), product(v, right)
     if m > n:
         du = plus(du, times(_off_range(u, product(da, v)), inverse))
     if n > m:
-        dv = plus(dv, times(_off_range(v, product(transpose(da), u)), inverse))
-    return [du, diagonal(inner), transpose(dv)]
+        dv = plus(dv, times(_off_range(v, product(adjoint(da), u)), inverse))
+    return [du, real(diagonal(inner)), adjoint(dv)]
+
+
+# -------------------------------------------------------- eigenvalues of general matrices
+
+
+def _eig_vectors(node: Node) -> tuple[Node, Node]:
+    values, vectors, _ = library("eig", node.inputs[0])
+    return values, vectors
+
+
+def _eig_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    values, vectors = _eig_vectors(node)
+    inner = matrix_of(given[0])
+    if node.params.mode != "alone":
+        turn = product(adjoint(vectors), given[1])
+        # The vectors have length one, which their change along themselves would not keep.
+        lengths = row(build.cast(real(diagonal(turn)), turn.dtype))
+        turn = minus(turn, times(product(adjoint(vectors), vectors), lengths))
+        inner = plus(inner, times(turn, build.conj(_gaps(values))))
+    turned = adjoint(vectors)
+    return [library("solve", turned, product(inner, turned))[0]]
+
+
+def _eig_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    values, vectors = _eig_vectors(node)
+    inner = library("solve", vectors, product(only(tangents), vectors))[0]
+    if node.params.mode == "alone":
+        return [diagonal(inner)]
+    moved = product(vectors, times(inner, _gaps(values)))
+    along = real(diagonal(product(adjoint(vectors), moved)))
+    return [diagonal(inner), minus(moved, times(vectors, row(like(along, vectors))))]
 
 
 # ------------------------------------------------------------------- exponential
@@ -484,7 +547,7 @@ def _exp_along(a: Node, direction: Node) -> Node:
 
 
 def _exp_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
-    return [_exp_along(transpose(node.inputs[0]), given[0])]
+    return [_exp_along(adjoint(node.inputs[0]), given[0])]
 
 
 def _exp_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
@@ -492,6 +555,7 @@ def _exp_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
 
 
 SPECTRAL_RULES: dict[str, tuple[PullBack, PushForward]] = {
+    "eig": (_eig_vjp, _eig_jvp),
     "eigh": (_eigh_vjp, _eigh_jvp),
     "svd": (_svd_vjp, _svd_jvp),
     "exp": (_exp_vjp, _exp_jvp),
@@ -542,7 +606,7 @@ def _infer(params: LibraryParams, *inputs: Node) -> Type:
         raise InternalError("ops.libraries", f"{len(inputs)} operands for {params}")
     first = inputs[0]
     for item in inputs:
-        if item.dtype is not first.dtype or item.dtype.kind != "f":
+        if item.dtype is not first.dtype or item.dtype.kind not in "fc":
             raise DTypeError(f"{params.routine}: {first.dtype.name} with {item.dtype.name}")
         if len(item.shape) < 2 or item.shape[:-2] != first.shape[:-2]:
             raise ShapeError(
@@ -574,8 +638,7 @@ def _evaluate(node: Node, *arrays: Any) -> Any:
 
 
 def _vjp(node: Node, cotangent: Node) -> Sequence[Node | None]:
-    shapes = part_shapes(node.params, node.inputs)
-    return pull_back(node, library_parts(node), split_parts(cotangent, shapes))
+    return pull_back(node, library_parts(node), parts_of(node, cotangent))
 
 
 def _jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
@@ -590,7 +653,7 @@ def _joined(node: Node, parts: Sequence[Node], moved: Sequence[Node | None]) -> 
     rows = []
     for number, part in enumerate(parts):
         tangent = moved[number] if number < len(moved) else None
-        value = zeros_like(part) if tangent is None else tangent
+        value = like(zeros_like(part) if tangent is None else tangent, node)
         rows.append(build.reshape(value, (*lead, prod(part.shape[len(lead) :]))))
     return build.concat(rows, len(lead))
 

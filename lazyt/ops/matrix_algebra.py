@@ -15,6 +15,31 @@ def transpose(x: Node) -> Node:
     return build.permute(x, (*range(rank - 2), rank - 1, rank - 2))
 
 
+def adjoint(x: Node) -> Node:
+    """The conjugate transpose, of real matrices the transpose."""
+    return transpose(build.conj(x))
+
+
+def hermitian(x: Node) -> Node:
+    """The part of square matrices that equals its adjoint."""
+    return scaled(plus(x, adjoint(x)), 0.5)
+
+
+def real(x: Node) -> Node:
+    """The real parts, of real numbers these themselves."""
+    return build.apply("real", x) if x.dtype.kind == "c" else x
+
+
+def like(x: Node, other: Node) -> Node:
+    """``x`` in the type of ``other``."""
+    return build.cast(x, other.dtype)
+
+
+def turning(x: Node) -> Node:
+    """``i`` times the imaginary parts of complex numbers: what turns them around the origin."""
+    return build.apply("complex", build.constant(0, x.dtype.part), build.apply("imag", x))
+
+
 def product(*factors: Node) -> Node:
     """The matrix product, from left to right."""
     result = factors[0]

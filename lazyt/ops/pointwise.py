@@ -22,6 +22,7 @@ from lazyt.ir.scalar import (
     call,
     const,
     post_order,
+    real_number,
     substitute,
 )
 from lazyt.ops import builders as build
@@ -57,19 +58,54 @@ def scale(adjoint: Expr, slope: Expr | None) -> Expr | None:
     return call("mul", adjoint, slope)
 
 
-def _part(expr: Call, number: int, factor: Expr) -> Expr | None:
-    """``factor`` times the partial derivative of a call by one argument.
+def _slope(expr: Call, number: int) -> Expr | None:
+    """The partial derivative of a call by one argument, None for zero.
 
     Raises GradientError when the function has none.
     """
     rule = expr.fn.derivative
     if rule is None:
         raise GradientError(f"{expr.fn.name} has no gradient: {expr.fn.reason}")
-    slope = rule(expr, number)
-    if slope in expr.args:
+    return rule(expr, number)
+
+
+def _scaled(expr: Call, slope: Expr | None, factor: Expr, conjugated: bool) -> Expr | None:
+    """``factor`` times a partial derivative of a call, or its conjugate."""
+    conjugated = conjugated and slope is not None and slope.dtype.kind == "c"
+    if slope is not None and slope in expr.args:
         # A product: the other factor is a value like any other, masks in it included.
-        return call("mul", factor, slope)
-    return scale(factor, slope)
+        return call("mul", factor, call("conj", slope) if conjugated else slope)
+    return scale(factor, _conjugate(slope) if conjugated and slope is not None else slope)
+
+
+def _conjugate(slope: Expr) -> Expr:
+    """The complex conjugate, inside of the forms that ``scale`` keeps."""
+    if isinstance(slope, Const):
+        return const(complex(slope.value).conjugate(), slope.dtype)
+    if isinstance(slope, Call) and slope.fn.name in ("where", "neg", "reciprocal"):
+        kept = 1 if slope.fn.name == "where" else 0
+        return call(slope.fn, *slope.args[:kept], *map(_conjugate, slope.args[kept:]))
+    return call("conj", slope)
+
+
+def _pulled(expr: Call, number: int, adjoint: Expr) -> Expr | None:
+    """The adjoint of an argument, given that of the call, None for zero."""
+    if expr.fn.pull is not None:
+        return expr.fn.pull(expr, number, adjoint)
+    adjoint = call("cast", adjoint, dtype=expr.args[number].dtype)
+    return _scaled(expr, _slope(expr, number), adjoint, conjugated=True)
+
+
+def _pushed(expr: Call, changes: Sequence[Expr | None]) -> Expr | None:
+    """The tangent of a call, given those of its arguments, None for zero."""
+    if expr.fn.push is not None:
+        return expr.fn.push(expr, changes)
+    total: Expr | None = None
+    for number, change in enumerate(changes):
+        if change is not None:
+            part = _scaled(expr, _slope(expr, number), change, conjugated=False)
+            total = _sum(total, part)
+    return total
 
 
 def _sum(old: Expr | None, new: Expr | None) -> Expr | None:
@@ -95,9 +131,8 @@ def gradients(root: Expr, count: int) -> tuple[Expr | None, ...]:
         if not isinstance(expr, Call):
             continue
         for number, item in enumerate(expr.args):
-            if item.dtype.kind == "f" and not isinstance(item, Const):
-                part = _part(expr, number, call("cast", adjoint, dtype=item.dtype))
-                adjoints[item] = _sum(adjoints.get(item), part)
+            if item.dtype.kind in "fc" and not isinstance(item, Const):
+                adjoints[item] = _sum(adjoints.get(item), _pulled(expr, number, adjoint))
     return tuple(results)
 
 
@@ -113,15 +148,10 @@ def tangent(root: Expr, numbers: Sequence[int | None]) -> Expr | None:
         if isinstance(expr, Arg):
             number = numbers[expr.index]
             total = None if number is None else arg(number, expr.dtype)
-        elif isinstance(expr, Call) and expr.dtype.kind == "f":
-            for number, item in enumerate(expr.args):
-                change = tangents.get(item)
-                if change is None:
-                    continue
-                if expr.fn.name == "cast":
-                    total = call("cast", change, dtype=expr.dtype)
-                else:
-                    total = _sum(total, _part(expr, number, change))
+        elif isinstance(expr, Call) and expr.dtype.kind in "fc":
+            changes = [tangents.get(item) for item in expr.args]
+            if any(change is not None for change in changes):
+                total = _pushed(expr, changes)
         tangents[expr] = total
     return tangents[root]
 
@@ -185,7 +215,9 @@ def _literal(expr: Const) -> Any:
     if expr.dtype.kind in "ui":
         # Constants wrap into their type, as everything else does.
         bits = expr.dtype.itemsize * 8
-        return np.asarray(int(expr.value) % (1 << bits), f"u{bits // 8}").astype(storage)
+        return np.asarray(int(real_number(expr.value)) % (1 << bits), f"u{bits // 8}").astype(
+            storage
+        )
     return np.asarray(expr.value, storage)
 
 
@@ -197,7 +229,7 @@ def _compact(expr: Expr) -> tuple[Expr, tuple[int, ...]]:
     return substitute(expr, renumbered), tuple(a.index for a in used)
 
 
-def _over_used(expr: Expr, nodes: Sequence[Node]) -> Node:
+def map_over_used(expr: Expr, nodes: Sequence[Node]) -> Node:
     """The map of ``expr`` over those of ``nodes`` that it reads."""
     if isinstance(expr, Arg):
         return nodes[expr.index]
@@ -212,7 +244,7 @@ def _vjp(node: Node, cotangent: Node) -> list[Node | None]:
         if expr is None:
             out.append(None)
         else:
-            out.append(build.sum_to(_over_used(expr, nodes), item.shape))
+            out.append(build.sum_to(map_over_used(expr, nodes), item.shape))
     return out
 
 
@@ -226,7 +258,7 @@ def _jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
     expr = tangent(node.params, tuple(numbers))
     if expr is None:
         return None
-    return build.broadcast_to(_over_used(expr, nodes), node.shape)
+    return build.broadcast_to(map_over_used(expr, nodes), node.shape)
 
 
 def _batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:

@@ -43,6 +43,8 @@ def _infer(params: ReduceParams, node: Node) -> Type:
         raise DTypeError(f"{kind} does not take bool")
     if kind in _ARGS and len(axes) != 1:
         raise ShapeError(f"{kind} takes one axis, not {axes}")
+    if node.dtype.kind == "c" and kind not in ("sum", "prod"):
+        raise DTypeError(f"{kind} does not take {node.dtype.name}")
     if kind in ("max", "min", *_ARGS) and 0 in [node.shape[a] for a in axes]:
         raise ShapeError(f"{kind} of no elements: shape {list(node.shape)}, axes {axes}")
     shape = tuple(n for a, n in enumerate(node.shape) if a not in axes)
@@ -110,7 +112,7 @@ def _vjp(node: Node, cotangent: Node) -> list[Node | None]:
     if kind == "sum":
         return [_spread(cotangent, node)]
     if kind == "prod":
-        return [build.apply("mul", _spread(cotangent, node), _others(node))]
+        return [build.apply("mul", _spread(cotangent, node), build.conj(_others(node)))]
     mask, count = _shares(node)
     share = _spread(_over(cotangent, count), node)
     return [build.apply("where", mask, share, build.constant(0, source.dtype))]
@@ -162,8 +164,8 @@ def _scan_infer(params: ScanParams, node: Node) -> Type:
         raise InternalError("ops.scanning", f"no scan is called {kind!r}")
     if not 0 <= axis < len(node.shape):
         raise BoundsError(f"scan: no axis {axis} in shape {list(node.shape)}")
-    if node.dtype is bool_:
-        raise DTypeError("scan does not take bool")
+    if node.dtype is bool_ or (node.dtype.kind == "c" and kind not in ("sum", "prod")):
+        raise DTypeError(f"scan {kind} does not take {node.dtype.name}")
     return Type(node.shape, node.dtype)
 
 
@@ -172,7 +174,7 @@ def _scan_evaluate(node: Node, array: Any) -> Any:
     wide = running_dtype(kind, node.dtype)
     running = array.dtype if wide is node.dtype else wide.numpy
     found = _RUNNING[kind].accumulate(array, axis, dtype=running).astype(array.dtype, copy=False)
-    if node.dtype.kind != "f":
+    if node.dtype.kind not in "fc":
         return found
     if kind == "sum":
         return found + 0  # sums begin with 0, which -0 added to it leaves
@@ -215,6 +217,7 @@ def _scan_vjp(node: Node, cotangent: Node) -> list[Node | None]:
         return [build.flip(build.scan("sum", build.flip(cotangent, [axis]), axis), [axis])]
     if kind == "prod":
         # h[k] = g[k] + x[k+1] * h[k+1] collects what later products send back; right among zeros.
+        source = build.conj(source)
         factor = shift(build.flip(source, [axis]), axis, 1, 1)
         back = linear_recurrence(factor, build.flip(cotangent, [axis]), axis)
         before = exclusive_product(source, axis)
@@ -292,7 +295,7 @@ def _contract_evaluate(node: Node, left: Any, right: Any) -> Any:
 
 
 def _contract_vjp(node: Node, cotangent: Node) -> list[Node | None]:
-    left, right = node.inputs
+    left, right = map(build.conj, node.inputs)
     a, b, out = node.params
     return [build.contract(cotangent, right, out, b, a), build.contract(left, cotangent, a, out, b)]
 

@@ -6,7 +6,8 @@ them is in ``lazyt/ops/libraries.py``). Every routine takes matrices in the last
 over the leading ones, and gives its results as a list of parts. None raises for values: what did
 not work is said in a part called ``info``, zero for success, with LAPACK's numbers.
 ``numpy.linalg`` works in double precision where a matrix is given in another type than float32 and
-float64.
+float64, and complex64 and complex128. All results of complex matrices are of their type, those that
+are real, such as singular values, with imaginary parts of zero.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def _eliminate(a: Array, order: Array, pivots: Array, start: int, stop: int) -> 
     """Gaussian elimination with row exchanges in the columns ``start:stop`` of all matrices."""
     every = np.arange(len(a))
     for j in range(start, stop):
-        best = j + np.argmax(np.abs(a[:, j:, j]), axis=1)
+        best = j + np.argmax(_size(a[:, j:, j]), axis=1)
         pivots[:, j] = best + 1
         for rows in (a, order):
             moved = rows[every, best]
@@ -92,6 +93,14 @@ def _eliminate(a: Array, order: Array, pivots: Array, start: int, stop: int) -> 
         a[:, j + 1 :, j] /= np.where(pivot == 0, 1, pivot)
         if j + 1 < stop:
             a[:, j + 1 :, j + 1 : stop] -= a[:, j + 1 :, j, None] * a[:, j, None, j + 1 : stop]
+
+
+def _size(a: Array) -> Array:
+    """What pivots are chosen by: of complex numbers the sum of their parts' sizes, as in LAPACK."""
+    if a.dtype.kind != "c":
+        return np.abs(a)
+    sizes: Array = np.abs(a.real) + np.abs(a.imag)
+    return sizes
 
 
 def lu(mode: str, a: Array) -> list[Array]:
@@ -117,6 +126,7 @@ def lu(mode: str, a: Array) -> list[Array]:
 def exchanges(mode: str, pivots: Array) -> list[Array]:
     """The order of rows (``mode`` says how many) after LAPACK's exchanges: row i with row
     ``pivots[i] - 1``, one after the other."""
+    pivots = pivots.real
     order = np.empty((*pivots.shape[:-2], int(mode)), pivots.dtype)
     order[...] = np.arange(int(mode))
     for at in np.ndindex(pivots.shape[:-2]):
@@ -144,6 +154,8 @@ class Routine(NamedTuple):
         parts: shapes of the results for one batch element, from the operands' matrix shapes
             and the mode.
         run: ``(mode, *arrays) -> parts``, batched.
+        real: the numbers of the parts that are real for complex matrices, too; all parts are in
+            modes that end with ``values``.
         cost: about how many operations it takes, per element and smaller extent of the first
             operand.
     """
@@ -152,6 +164,7 @@ class Routine(NamedTuple):
     square: bool
     parts: Callable[..., Shapes]
     run: Callable[..., list[Array]]
+    real: tuple[int, ...] = ()
     cost: float = 2.0
 
 
@@ -162,6 +175,10 @@ def _each(array: Array) -> Iterator[tuple[int, ...]]:
 
 def _transposed(array: Array) -> Array:
     return array.swapaxes(-1, -2)
+
+
+def _adjoint(array: Array) -> Array:
+    return np.conj(_transposed(array))
 
 
 def _no_info(array: Array) -> Array:
@@ -206,14 +223,15 @@ def _log_determinant(mode: str, a: Array) -> list[Array]:
 
 def _cofactors(mode: str, a: Array) -> list[Array]:
     """The derivative of the determinant. Where the inverse does not exist it comes from the
-    singular values: ``det(U) det(V) U diag(product of the others) V.T``."""
+    singular values: ``det(U) det(V) conj(U) diag(product of the others) conj(V.H)``."""
     inverse, info = _inverse("", a)
     result = np.asarray(np.linalg.det(a), a.dtype)[..., None, None] * _transposed(inverse)
     for at in _each(a):
         if info[at] and np.isfinite(a[at]).all():
             u, s, v = np.linalg.svd(a[at])
             others = np.array([prod(s[:i]) * prod(s[i + 1 :]) for i in range(len(s))], a.dtype)
-            result[at] = np.linalg.det(u) * np.linalg.det(v) * ((u * others) @ v)
+            turns = np.linalg.det(u) * np.linalg.det(v)
+            result[at] = turns * ((np.conj(u) * others) @ np.conj(v))
     return [result]
 
 
@@ -242,11 +260,11 @@ def _first_bad_minor(a: Array) -> int:
     """The order of the first leading minor that is not positive."""
     lower = np.tril(a)
     for j in range(len(a)):
-        square = lower[j, j] - lower[j, :j] @ lower[j, :j]
+        square = (lower[j, j] - lower[j, :j] @ np.conj(lower[j, :j])).real
         if not square > 0:
             return j + 1
         lower[j, j] = np.sqrt(square)
-        lower[j + 1 :, j] -= lower[j + 1 :, :j] @ lower[j, :j]
+        lower[j + 1 :, j] -= lower[j + 1 :, :j] @ np.conj(lower[j, :j])
         lower[j + 1 :, j] /= lower[j, j]
     return len(a)
 
@@ -315,25 +333,37 @@ def _pinv(mode: str, a: Array, absolute: Array, relative: Array) -> list[Array]:
     as zero. ``hermitian``: by eigenvalues."""
     if mode == "hermitian":
         values, vectors, info = _eigh("lower", a)
-        left, right, size = vectors, _transposed(vectors), np.abs(values)
+        left, right, size = vectors, _adjoint(vectors), np.abs(values)
     else:
         left, values, right, info = _svd("reduced", a)
         size = values
     if not size.shape[-1]:
         return [np.zeros(_transposed(a).shape, a.dtype), info]
     largest = size.max(-1, keepdims=True)
-    kept = size > np.maximum(absolute[..., 0], relative[..., 0] * largest)
+    kept = size > np.maximum(absolute[..., 0].real, relative[..., 0].real * largest)
     inverse = np.where(kept, 1 / np.where(kept, values, 1), 0).astype(a.dtype)
-    return [(_transposed(right) * inverse[..., None, :]) @ _transposed(left), info]
+    return [(_adjoint(right) * inverse[..., None, :]) @ _adjoint(left), info]
 
 
 def _lstsq(mode: str, a: Array, b: Array, relative: Array) -> list[Array]:
     """The least squares solution of smallest norm, the rank, and the singular values."""
     u, s, v, _ = _svd("reduced", a)
-    kept = s > relative[..., 0] * s.max(-1, keepdims=True, initial=0)
+    kept = s > relative[..., 0].real * s.max(-1, keepdims=True, initial=0)
     inverse = np.where(kept, 1 / np.where(kept, s, 1), 0).astype(a.dtype)
-    x = _transposed(v) @ (inverse[..., None] * (_transposed(u) @ b))
+    x = _adjoint(v) @ (inverse[..., None] * (_adjoint(u) @ b))
     return [x, kept.sum(-1).astype(a.dtype), s]
+
+
+def _eig(mode: str, a: Array) -> list[Array]:
+    """Eigenvalues of general matrices, and their vectors of length one unless ``mode`` says
+    ``alone``. Matrices without imaginary parts give conjugate pairs."""
+
+    def found(x: Array) -> tuple[Array, ...]:
+        x = x if x.imag.any() else x.real
+        parts = (np.linalg.eigvals(x),) if mode == "alone" else np.linalg.eig(x)
+        return tuple([np.asarray(part, a.dtype) for part in parts])
+
+    return _per_matrix(found, a)
 
 
 # ------------------------------------------------------------------- exponential
@@ -372,7 +402,8 @@ def _exponential_of(a: Array) -> Array:
 def _exponential(mode: str, a: Array) -> list[Array]:
     result = np.empty_like(a)
     for at in _each(a):
-        result[at] = _exponential_of(a[at].astype(np.float64))
+        wide = np.complex128 if a.dtype.kind == "c" else np.float64
+        result[at] = _exponential_of(a[at].astype(wide))
     return [result]
 
 
@@ -403,25 +434,30 @@ def _eigh_parts(mode: str, a: Any) -> Shapes:
     return [a[:1], ()] if mode.endswith("values") else [a[:1], a, ()]
 
 
+def _eig_parts(mode: str, a: Any) -> Shapes:
+    return [a[:1], ()] if mode == "alone" else [a[:1], a, ()]
+
+
 ROUTINES: dict[str, Routine] = {
-    "cholesky": Routine(1, True, _with_info, _cholesky, 0.333),
-    "cofactors": Routine(1, True, _like_first, _cofactors, 4),
-    "det": Routine(1, True, lambda mode, a: [()], _determinant, 0.667),
-    "eigh": Routine(1, True, _eigh_parts, _eigh, 9),
-    "exchanges": Routine(1, False, lambda mode, a: [(int(mode),)], exchanges, 0),
-    "exp": Routine(1, True, _like_first, _exponential, 30),
+    "cholesky": Routine(1, True, _with_info, _cholesky, (1,), 0.333),
+    "cofactors": Routine(1, True, _like_first, _cofactors, cost=4),
+    "det": Routine(1, True, lambda mode, a: [()], _determinant, cost=0.667),
+    "eig": Routine(1, True, _eig_parts, _eig, (-1,), 25),
+    "eigh": Routine(1, True, _eigh_parts, _eigh, (0, 2), 9),
+    "exchanges": Routine(1, False, lambda mode, a: [(int(mode),)], exchanges, (0,), 0),
+    "exp": Routine(1, True, _like_first, _exponential, cost=30),
     "geqrf": Routine(1, False, lambda mode, a: [a, (min(a),)], _reflectors),
-    "inv": Routine(1, True, _with_info, _inverse),
+    "inv": Routine(1, True, _with_info, _inverse, (1,)),
     "lstsq": Routine(
-        3, False, lambda mode, a, b, tolerance: [(a[1], b[1]), (), (min(a),)], _lstsq, 20
+        3, False, lambda mode, a, b, tolerance: [(a[1], b[1]), (), (min(a),)], _lstsq, (1, 2), 20
     ),
-    "lu": Routine(1, False, lambda mode, a: [a, (min(a),), a[:1], ()], lu, 0.667),
-    "pinv": Routine(3, False, lambda mode, a, s, t: [(a[1], a[0]), ()], _pinv, 20),
+    "lu": Routine(1, False, lambda mode, a: [a, (min(a),), a[:1], ()], lu, (1, 2, 3), 0.667),
+    "pinv": Routine(3, False, lambda mode, a, s, t: [(a[1], a[0]), ()], _pinv, (1,), 20),
     "qr": Routine(1, False, _qr_parts, _qr),
-    "slogdet": Routine(1, True, lambda mode, a: [(), ()], _log_determinant, 0.667),
-    "solve": Routine(2, True, lambda mode, a, b: [b, ()], _solve),
-    "svd": Routine(1, False, _svd_parts, _svd, 20),
-    "triangular": Routine(2, True, lambda mode, a, b: [b], triangular, 1),
+    "slogdet": Routine(1, True, lambda mode, a: [(), ()], _log_determinant, (1,), 0.667),
+    "solve": Routine(2, True, lambda mode, a, b: [b, ()], _solve, (1,)),
+    "svd": Routine(1, False, _svd_parts, _svd, (1, 3), 20),
+    "triangular": Routine(2, True, lambda mode, a, b: [b], triangular, cost=1),
 }
 
 
@@ -441,15 +477,31 @@ def part_shapes(params: LibraryParams, inputs: Sequence[Any]) -> list[Shape]:
 def library(routine: str, *operands: Node, mode: str = "plain") -> list[Node]:
     """The results of a library routine on matrices with equal leading axes; see ``ROUTINES``.
 
-    Integers among them (pivots, ranks, ``info``) are numbers of the operands' float type. Raises
-    ShapeError and DTypeError.
+    Integers among them (pivots, ranks, ``info``) are numbers of the operands' float type, of
+    complex matrices of their parts' type. Operands that are real beside complex ones, such as
+    tolerances, are converted. Raises ShapeError and DTypeError.
     """
+    wide = next((item.dtype for item in operands if item.dtype.kind == "c"), None)
+    if wide is not None:
+        operands = tuple([build.cast(i, wide) if i.dtype is wide.part else i for i in operands])
     return library_parts(make(OPS["library"], operands, LibraryParams(routine, mode)))
 
 
 def library_parts(node: Node) -> list[Node]:
     """The results that a ``library`` node packs."""
-    return split_parts(node, part_shapes(node.params, node.inputs))
+    return parts_of(node, node)
+
+
+def parts_of(node: Node, packed: Node) -> list[Node]:
+    """What is packed as the results of a ``library`` node, such as cotangents, taken apart."""
+    shapes = part_shapes(node.params, node.inputs)
+    found = split_parts(packed, shapes)
+    if packed.dtype.kind == "c":
+        routine, mode = node.params
+        known = range(len(shapes)) if mode.endswith("values") else ROUTINES[routine].real
+        for number in known:
+            found[number] = build.apply("real", found[number])
+    return found
 
 
 def split_parts(packed: Node, shapes: Sequence[Shape]) -> list[Node]:

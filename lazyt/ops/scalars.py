@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -81,25 +81,51 @@ def trigamma(x: Expr) -> Expr:
     return call("where", below, mirror, total)
 
 
+#: Functions of floats that have values for complex numbers as well, and are analytic.
+_ANALYTIC = frozenset({
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal", "sin",
+    "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
+    "sigmoid",
+})  # fmt: skip
+
+
+def _acosh_slope(x: Expr) -> Expr:
+    if x.dtype.kind == "c":  # on the side of the branch cut that the function is on
+        return call(
+            "mul", call("rsqrt", call("sub", x, _number(1, x))), call("rsqrt", _one_plus(x))
+        )
+    return call("rsqrt", call("sub", _square(x), _number(1, x)))
+
+
 def _float(name: str, evaluate: Any, derivative: Any, cost: float) -> None:
     """A function of floats whose derivative is ``derivative(argument, result)``."""
 
     def rule(c: Call, number: int) -> Expr | None:
         return derivative(c.args[0], c)  # type: ignore[no-any-return]
 
-    register(ScalarFunction(name, 1, evaluate, rule, kinds="f", cost=cost))
+    kinds = "fc" if name in _ANALYTIC else "f"
+    register(ScalarFunction(name, 1, evaluate, rule, kinds=kinds, cost=cost))
 
 
 def _in_float64(function: Any) -> Any:
     """A function of NumPy's that is computed in float64 and rounded once, as it misses the powers
     in float32: ``np.log10`` of 1e-3 is below -3 there."""
-    return lambda x: function(x.astype(np.float64)).astype(x.dtype)
+
+    def evaluate(x: Any) -> Any:
+        wide = np.complex128 if x.dtype.kind == "c" else np.float64
+        return function(x.astype(wide)).astype(x.dtype)
+
+    return evaluate
+
+
+def _exp2(x: Any) -> Any:
+    return np.exp2(x) if x.dtype.kind == "f" else np.exp(x * math.log(2))
 
 
 _float("exp", np.exp, lambda x, y: y, 10)
 #: exp of what is known to be nonpositive (or NaN), such as the distance from a maximum.
 _float("exp_nonpositive", np.exp, lambda x, y: y, 10)
-_float("exp2", _in_float64(np.exp2), lambda x, y: _times(y, math.log(2)), 10)
+_float("exp2", _in_float64(_exp2), lambda x, y: _times(y, math.log(2)), 10)
 _float("expm1", np.expm1, lambda x, y: _one_plus(y), 12)
 _float("log", np.log, lambda x, y: _inverse(x), 10)
 _float("log2", np.log2, lambda x, y: _inverse(_times(x, math.log(2))), 10)
@@ -123,12 +149,7 @@ _float("sinh", np.sinh, lambda x, y: call("cosh", x), 15)
 _float("cosh", np.cosh, lambda x, y: call("sinh", x), 15)
 _float("tanh", np.tanh, lambda x, y: _one_minus(_square(y)), 12)
 _float("asinh", np.arcsinh, lambda x, y: call("rsqrt", _one_plus(_square(x))), 15)
-_float(
-    "acosh",
-    np.arccosh,
-    lambda x, y: call("rsqrt", call("sub", _square(x), _number(1, x))),
-    15,
-)
+_float("acosh", np.arccosh, lambda x, y: _acosh_slope(x), 15)
 _float("atanh", np.arctanh, lambda x, y: _inverse(_one_minus(_square(x))), 15)
 _float("erf", special.erf, lambda x, y: _gauss(x, 2 / math.sqrt(math.pi)), 15)
 _float("erfc", special.erfc, lambda x, y: _gauss(x, -2 / math.sqrt(math.pi)), 20)
@@ -151,7 +172,7 @@ def _sign_of_argument(c: Call, number: int) -> Expr:
     return call("sign", c.args[0])
 
 
-register(ScalarFunction("neg", 1, np.negative, _minus_one, symbol="-", kinds="uif"))
+register(ScalarFunction("neg", 1, np.negative, _minus_one, symbol="-", kinds="uifc"))
 register(ScalarFunction("abs", 1, np.abs, _sign_of_argument, kinds="buif"))
 register(ScalarFunction("sign", 1, special.sign, _flat, kinds="buif"))
 for _name, _function in (
@@ -208,6 +229,8 @@ def convert(x: Any, source: DType, target: DType) -> Any:
     x = np.asarray(x)
     if target is bool_:
         return x != 0
+    if source.kind == "c" and target.kind != "c":
+        return convert(x.real, source.part, target)
     if source.kind == "f" and target.kind in "ui":
         return _truncate(x, target)
     values = x.astype(target.compute.numpy)
@@ -218,12 +241,27 @@ def convert(x: Any, source: DType, target: DType) -> Any:
     return values
 
 
+def _pull_cast(c: Call, number: int, adjoint: Expr) -> Expr:
+    return call("cast", adjoint, dtype=c.args[0].dtype)
+
+
+def _push_linear(c: Call, changes: Sequence[Expr | None]) -> Expr:
+    """The function itself, of the tangents."""
+    pairs = zip(c.args, changes)
+    given = [const(0, item.dtype) if change is None else change for item, change in pairs]
+    return call(c.fn, *given, dtype=c.dtype)
+
+
 def _unit_slope(c: Call, number: int) -> Expr:
     # The transform of expressions converts adjoints itself, so this is in the argument's type.
     return _number(1, c.args[0])
 
 
-register(ScalarFunction("cast", 1, convert, _unit_slope, result="free"))
+register(
+    ScalarFunction(
+        "cast", 1, convert, _unit_slope, "free", kinds="buifc", pull=_pull_cast, push=_push_linear
+    )
+)
 
 
 def reinterpret(x: Any, source: DType, target: DType) -> Any:
@@ -277,7 +315,9 @@ def _power_slope(c: Call, number: int) -> Expr | None:
     x, y = c.args
     zero = _number(0, c)
     if number == 1:
-        flat = call("logical_and", call("eq", x, zero), call("ge", y, zero))
+        exponent = y if y.dtype.kind == "f" else call("real", y)
+        grows = call("ge", exponent, _number(0, exponent))
+        flat = call("logical_and", call("eq", x, zero), grows)
         return call("where", flat, zero, call("mul", c, call("log", x)))
     if isinstance(y, Const):
         if y.value == 0:
@@ -286,7 +326,7 @@ def _power_slope(c: Call, number: int) -> Expr | None:
             return _number(1, c)
         if y.value == 2:
             return call("mul", y, x)
-        return call("mul", y, call("pow", x, _number(y.value - 1, y)))
+        return call("mul", y, call("pow", x, const(y.value - 1, y.dtype)))
     slope = call("mul", y, call("pow", x, call("sub", y, _number(1, y))))
     return call("where", call("eq", y, zero), zero, slope)
 
@@ -406,14 +446,14 @@ def _binary(
 
 
 # -0.0 is the unit of floating point addition: 0.0 + -0.0 and -0.0 + -0.0 keep their sign.
-_binary("add", np.add, _sum_slope, "+", unit=-0.0, group=True)
-_binary("sub", np.subtract, _difference_slope, "-", "uif")
-_binary("mul", np.multiply, _product_slope, "*", unit=1, group=True)
-_binary("div", np.divide, _quotient_slope, "/", "f", cost=4)
+_binary("add", np.add, _sum_slope, "+", "buifc", unit=-0.0, group=True)
+_binary("sub", np.subtract, _difference_slope, "-", "uifc")
+_binary("mul", np.multiply, _product_slope, "*", "buifc", unit=1, group=True)
+_binary("div", np.divide, _quotient_slope, "/", "fc", cost=4)
 _binary("floordiv", special.floordiv, _flat, kinds="uif", cost=10)
 _binary("mod", special.mod, _mod_slope, kinds="uif", cost=10)
 _binary("fmod", special.fmod, _fmod_slope, kinds="uif", cost=10)
-_binary("pow", special.power, _power_slope, kinds="uif", cost=25)
+_binary("pow", special.power, _power_slope, kinds="uifc", cost=25)
 _binary("atan2", np.arctan2, _atan2_slope, kinds="f", cost=20)
 _binary("hypot", np.hypot, _hypot_slope, kinds="f", cost=8)
 _binary("xlogy", _log_product(np.log), _log_product_slope("log", 0), kinds="f", cost=12)
@@ -434,8 +474,9 @@ _binary("shift_right", special.shift_right, None, kinds="ui")
 
 
 def _comparison(
-    name: str, evaluate: Any, symbol: str, commutative: bool, unit: Number | None
-) -> None:
+    name: str, evaluate: Any, symbol: str, commutative: bool, unit: Number | None,
+    kinds: str = "buif",
+) -> None:  # fmt: skip
     """A function of two arguments whose result is bool."""
     register(
         ScalarFunction(
@@ -445,6 +486,7 @@ def _comparison(
             None,
             result="bool",
             symbol=symbol,
+            kinds=kinds,
             commutative=commutative,
             associative=name.startswith("logical"),
             unit=unit,
@@ -453,8 +495,8 @@ def _comparison(
     )
 
 
-_comparison("eq", np.equal, "==", True, None)
-_comparison("ne", np.not_equal, "!=", True, None)
+_comparison("eq", np.equal, "==", True, None, "buifc")
+_comparison("ne", np.not_equal, "!=", True, None, "buifc")
 _comparison("lt", np.less, "<", False, None)
 _comparison("le", np.less_equal, "<=", False, None)
 _comparison("gt", np.greater, ">", False, None)
@@ -479,7 +521,7 @@ def _choice_slope(c: Call, number: int) -> Expr | None:
     return call("where", chosen, one, zero) if number == 1 else call("where", chosen, zero, one)
 
 
-register(ScalarFunction("where", 3, np.where, _choice_slope, symbol="?:"))
+register(ScalarFunction("where", 3, np.where, _choice_slope, symbol="?:", kinds="buifc"))
 register(
     ScalarFunction(
         "threefry",
@@ -492,3 +534,77 @@ register(
         reason="random bits carry no gradient",
     )
 )
+
+
+# Complex numbers and their parts. These functions are linear over the real numbers but not over the
+# complex ones, so that they say themselves what an adjoint is: that of ``x + iy`` is what it is by
+# ``x``, plus ``i`` times what it is by ``y``, as in PyTorch.
+
+
+def _zero_part(like: Expr) -> Expr:
+    return const(0, like.dtype)
+
+
+def _pull_real(c: Call, number: int, adjoint: Expr) -> Expr:
+    return call("complex", adjoint, _zero_part(adjoint))
+
+
+def _pull_imaginary(c: Call, number: int, adjoint: Expr) -> Expr:
+    return call("complex", _zero_part(adjoint), adjoint)
+
+
+def _pull_pair(c: Call, number: int, adjoint: Expr) -> Expr:
+    return call("imag" if number else "real", adjoint)
+
+
+def _pull_conjugate(c: Call, number: int, adjoint: Expr) -> Expr:
+    return call("conj", adjoint)
+
+
+def direction(c: Call) -> Expr:
+    """``z / |z|`` for a magnitude ``|z|``; 0 at the origin (PyTorch)."""
+    (z,) = c.args
+    divided = call("div", z, call("complex", c, _zero_part(c)))
+    return call("where", call("eq", c, _zero_part(c)), const(0, z.dtype), divided)
+
+
+def _pull_magnitude(c: Call, number: int, adjoint: Expr) -> Expr:
+    return call("mul", call("complex", adjoint, _zero_part(adjoint)), direction(c))
+
+
+def _push_magnitude(c: Call, changes: Sequence[Expr | None]) -> Expr | None:
+    (change,) = changes
+    if change is None:
+        return None
+    return call("real", call("mul", call("conj", direction(c)), change))
+
+
+def _magnitude(z: Any) -> Any:
+    return np.hypot(z.real, z.imag)
+
+
+def _pair(x: Any, y: Any) -> Any:
+    shape = np.broadcast_shapes(x.shape, y.shape)
+    made = np.empty(shape, np.result_type(x.dtype, np.complex64))
+    made.real, made.imag = x, y
+    return made
+
+
+_LINEAR = "it is linear over the real numbers alone"
+
+
+def _of_parts(
+    name: str, arity: int, evaluate: Any, result: str, kinds: str, pull: Any, push: Any
+) -> None:
+    register(
+        ScalarFunction(
+            name, arity, evaluate, None, result, kinds=kinds, reason=_LINEAR, pull=pull, push=push
+        )
+    )
+
+
+_of_parts("real", 1, np.real, "part", "c", _pull_real, _push_linear)
+_of_parts("imag", 1, np.imag, "part", "c", _pull_imaginary, _push_linear)
+_of_parts("complex", 2, _pair, "pair", "f", _pull_pair, _push_linear)
+_of_parts("conj", 1, np.conj, "same", "c", _pull_conjugate, _push_linear)
+_of_parts("magnitude", 1, _magnitude, "part", "c", _pull_magnitude, _push_magnitude)

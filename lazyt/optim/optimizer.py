@@ -369,6 +369,8 @@ class Optimizer(Hooked):
 
     #: State that captured functions do not compare: see ``_watched_state``.
     _unwatched = frozenset({"_numbers", "_step_count", "param_groups", "state"})
+    #: Whether the formula holds for complex numbers as it is written.
+    _takes_complex = False
     #: Settings of groups that schedules of momentum change: numbers, not constants, then.
     _cycled: frozenset[str] = frozenset()
     #: State that Python counts with: tensors of one number, which change at every step.
@@ -447,6 +449,11 @@ class Optimizer(Hooked):
                 raise TypeError(
                     "optimizer can only optimize Tensors, but one of the params is "
                     f"{module}{kind.__qualname__}"
+                )
+            if parameter.dtype.kind == "c" and not self._takes_complex:
+                raise SettingError(
+                    f"{type(self).__name__} does not update complex parameters; make the parameter "
+                    "of their parts, and compute with view_as_complex(parameter)"
                 )
             computed = not (parameter.is_leaf or parameter.retains_grad)
             if computed and not self.defaults.get("differentiable"):

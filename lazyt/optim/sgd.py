@@ -46,6 +46,7 @@ class SGD(Optimizer):
     """
 
     _state_lists = 1
+    _takes_complex = True
     _cycled = frozenset({"momentum"})
 
     def __init__(

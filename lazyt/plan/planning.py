@@ -8,6 +8,7 @@ becomes an input of the plan the second time it is seen.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from lazyt import extensions, ops
 from lazyt.config import config
 from lazyt.errors import CompileError
+from lazyt.ir.dtypes import DType
 from lazyt.ir.forms import PLACED, place_of
-from lazyt.ir.graph import Head, Node, ages_left, clock, make, source_text
+from lazyt.ir.graph import Head, Node, Shape, ages_left, clock, source_text
 from lazyt.ir.op import forget_recent
 from lazyt.plan import build, constant_lifting, graph_keys, guarded_plans, tiers
 from lazyt.plan.build import Asked, Code, Plan, Subject, lock
@@ -24,6 +26,8 @@ from lazyt.plan.constant_lifting import Number, numbers_of, rebuild_with_inputs
 from lazyt.plan.graph_keys import Choice, Structure, number_graph, structure_of
 from lazyt.runtime.cpu import progress
 from lazyt.runtime.memory import Buffer
+from lazyt.transforms import complex_graphs
+from lazyt.transforms.complex_graphs import Value
 
 if TYPE_CHECKING:
     from lazyt.extensions.targets import Launcher
@@ -330,32 +334,43 @@ def _compiled(
 
 @ages_left()
 def _detached(asked: Asked, lifted: tuple[int, ...]) -> tuple[list[Node], list[Node]]:
-    """The graph over fresh inputs: leaves first, then the constants that are inputs."""
-    new: dict[Node, Node] = {}
+    """The graph over fresh inputs: leaves first, then the constants that are inputs. Of complex
+    numbers it has the parts."""
+    new: dict[Node, Value] = {}
     inputs: list[Node] = []
+
+    def input_for(shape: Shape, dtype: DType) -> Value:
+        inputs.append(ops.input_(complex_graphs.stored_shape(shape, dtype), dtype.part))
+        return complex_graphs.leaf(inputs[-1], dtype, shape)
+
     for leaf in asked.leaves:
-        new[leaf] = ops.input_(leaf.shape, leaf.dtype)
-        inputs.append(new[leaf])
+        new[leaf] = input_for(leaf.shape, leaf.dtype)
     starts: dict[Node, dict[int, Node]] = {}
     for position in lifted:
         number = asked.numbers[position]
-        made = ops.input_((), number.dtype)
-        inputs.append(made)
+        made = input_for((), number.dtype)
         if number.axis < 0:
             new[number.node] = made
         else:
-            starts.setdefault(number.node, {})[number.axis] = made
+            starts.setdefault(number.node, {})[number.axis] = inputs[-1]
     for node in asked.order:
         if node not in new:
-            operands = tuple(new[i] for i in node.inputs)
-            if node in starts:
-                made = rebuild_with_inputs(node, operands, starts[node])
+            operands = [new[i] for i in node.inputs]
+            if node not in starts:
+                made = complex_graphs.rebuilt(node, operands)
+            elif node.dtype.kind == "c":
+                made = complex_graphs.each(operands, partial(_at_starts, node, starts[node]))
             else:
-                made = make(node.op, operands, node.params)
+                made = _at_starts(node, starts[node], complex_graphs.nodes_of(operands))
             if node.source is not None:
-                made.source = node.source
+                for part in (made,) if isinstance(made, Node) else made:
+                    part.source = node.source
             new[node] = made
-    return inputs, [new[r] for r in asked.roots]
+    return inputs, [complex_graphs.joined(new[r]) for r in asked.roots]
+
+
+def _at_starts(node: Node, starts: Mapping[int, Node], operands: Sequence[Node]) -> Node:
+    return rebuild_with_inputs(node, operands, starts)
 
 
 def _reason(asked: Asked, lifted: tuple[int, ...], where: str) -> str:

@@ -37,6 +37,7 @@ from lazyt.runtime.cpu.openmp import team
 from lazyt.runtime.cpu.servers import Server, ServerError
 from lazyt.runtime.cpython import forks
 from lazyt.runtime.definitions import definitions_outside
+from lazyt.transforms.complex_graphs import has_complex
 
 if TYPE_CHECKING:
     from lazyt.ir.graph import Node
@@ -228,6 +229,7 @@ def _is_tried(
         or structure.place
         or config.verify
         or build.is_written_down()
+        or has_complex(order)  # plans are made of the parts
     ):
         return False
     if config.tier == 0:

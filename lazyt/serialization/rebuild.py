@@ -16,18 +16,19 @@ from lazyt.handle.storage import Storage
 from lazyt.handle.tensor import Size, Tensor
 from lazyt.handle.tensor_protocol import place_on
 from lazyt.handle.views import check_bounds, contiguous_strides
-from lazyt.ir.dtypes import ALL, DType, dtype_by_name
+from lazyt.ir.dtypes import ALL, COMPLEX, DType, dtype_by_name
 from lazyt.runtime.memory import Buffer
 from lazyt.serialization.archive import Archive
 from lazyt.serialization.safe_pickle import Allowed, Called
 
-_DTYPES = {f"torch {t.name}": t for t in ALL}
+_DTYPES = {f"torch {t.name}": t for t in (*ALL, *COMPLEX)}
 _DTYPES |= {"torch half": _DTYPES["torch float16"], "torch float": _DTYPES["torch float32"]}
 
 STORAGE_NAMES = {
     "float32": "FloatStorage", "float64": "DoubleStorage", "float16": "HalfStorage",
     "bfloat16": "BFloat16Storage", "int64": "LongStorage", "int32": "IntStorage",
     "int16": "ShortStorage", "int8": "CharStorage", "uint8": "ByteStorage", "bool": "BoolStorage",
+    "complex64": "ComplexFloatStorage", "complex128": "ComplexDoubleStorage",
 }  # fmt: skip
 
 
@@ -92,16 +93,28 @@ def _leaf(memory: FileMemory, tensor: Tensor, requires_grad: bool) -> Tensor:
 
 def _rebuild_tensor(
     memory: FileMemory, offset: int, size: Any, stride: Any, requires_grad: bool = False,
-    hooks: Any = None, dtype: DType | None = None, metadata: Any = None,
+    hooks: Any = None, metadata: Any = None,
 ) -> Tensor:  # fmt: skip
     if not isinstance(memory, FileMemory):
         raise TypeError("a tensor is made of a storage")
-    kind = dtype or memory.dtype
+    return _rebuilt(memory, memory.dtype, offset, size, stride, requires_grad, metadata)
+
+
+def _rebuilt(
+    memory: FileMemory, kind: Any, offset: int, size: Any, stride: Any, requires_grad: bool,
+    metadata: Any,
+) -> Tensor:  # fmt: skip
     if not isinstance(kind, DType):
         raise TypeError("a tensor has a dtype")
+    if metadata is not None and not isinstance(metadata, dict):
+        raise TypeError("facts about a tensor are a dictionary")
     placed = memory.tensor(kind, offset, size, stride)
     if memory.place.type != "cpu":
         placed = placed.to(memory.place)
+    if metadata and metadata.get("conj"):
+        placed = placed.conj()
+    if metadata and metadata.get("neg"):
+        placed = -placed
     return _leaf(memory, placed, bool(requires_grad))
 
 
@@ -109,7 +122,9 @@ def _rebuild_tensor_v3(
     memory: FileMemory, offset: int, size: Any, stride: Any, requires_grad: bool, hooks: Any,
     dtype: DType, metadata: Any = None,
 ) -> Tensor:  # fmt: skip
-    return _rebuild_tensor(memory, offset, size, stride, requires_grad, hooks, dtype)
+    if not isinstance(memory, FileMemory):
+        raise TypeError("a tensor is made of a storage")
+    return _rebuilt(memory, dtype, offset, size, stride, requires_grad, metadata)
 
 
 def _rebuild_parameter(data: Tensor, requires_grad: bool, hooks: Any, state: Any = None) -> Tensor:

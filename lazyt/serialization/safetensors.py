@@ -21,7 +21,7 @@ from lazyt.handle.device import check_device
 from lazyt.handle.dispatch import wrap
 from lazyt.handle.tensor import Size, Tensor
 from lazyt.handle.tensor_protocol import memory_of
-from lazyt.ir.dtypes import ALL, DType
+from lazyt.ir.dtypes import ALL, COMPLEX, DType
 from lazyt.ops import input_
 from lazyt.runtime.memory import Buffer
 from lazyt.serialization.archive import replacing
@@ -31,9 +31,9 @@ __all__ = ["load", "load_file", "save", "save_file"]
 _NAMES = {
     "bool": "BOOL", "uint8": "U8", "uint16": "U16", "uint32": "U32", "uint64": "U64", "int8": "I8",
     "int16": "I16", "int32": "I32", "int64": "I64", "float16": "F16", "bfloat16": "BF16",
-    "float32": "F32", "float64": "F64",
+    "float32": "F32", "float64": "F64", "complex64": "C64",
 }  # fmt: skip
-_DTYPES = {_NAMES[t.name]: t for t in ALL}
+_DTYPES = {_NAMES[t.name]: t for t in (*ALL, *COMPLEX) if t.name in _NAMES}
 _MAX_HEADER = 100_000_000
 #: Of a tensor, as in PyTorch.
 MOST_DIMENSIONS = 64
@@ -86,6 +86,11 @@ def _check(tensors: Mapping[str, Tensor]) -> None:
         if not isinstance(tensor, Tensor):
             raise DTypeError(
                 f"Key `{name}` is invalid, expected lazyt.Tensor but received {type(tensor)}"
+            )
+        if tensor.dtype.name not in _NAMES:
+            raise DTypeError(
+                f"the format has no numbers of {tensor.dtype}, of which {name!r} is; save its "
+                "view_as_real()"
             )
         other = owners.setdefault(id(memory_of(tensor)), name)
         if other != name:

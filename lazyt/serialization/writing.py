@@ -110,9 +110,11 @@ class Pickler(pickle._Pickler):
         dtype = tensor.dtype
         form = (self._reference(tensor), tensor._offset, tuple(tensor.shape), tensor.strides)
         history = (requires_grad, _no_hooks())
+        conjugated = tensor._view is not None and tensor._view.conjugated
+        facts = ({"conj": True},) if conjugated else ()
         if dtype.name in STORAGE_NAMES:
-            return _global("torch._utils", "_rebuild_tensor_v2"), (*form, *history)
-        return _global("torch._utils", "_rebuild_tensor_v3"), (*form, *history, dtype)
+            return _global("torch._utils", "_rebuild_tensor_v2"), (*form, *history, *facts)
+        return _global("torch._utils", "_rebuild_tensor_v3"), (*form, *history, dtype, *facts)
 
     def _reference(self, tensor: Tensor) -> _Reference:
         anchor, dtype = memory_of(tensor), tensor.dtype

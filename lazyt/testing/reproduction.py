@@ -24,7 +24,7 @@ from lazyt.ir.dtypes import DType, bfloat16, bool_
 from lazyt.ir.graph import Node, rebuild, remake, topological
 from lazyt.ir.parser import parse_graph
 from lazyt.ir.printer import print_graph
-from lazyt.ir.scalar import Arg, Call, Const, Expr, post_order
+from lazyt.ir.scalar import Arg, Call, Const, Expr, post_order, real_number
 from lazyt.ops import OPS, input_
 from lazyt.runtime.interpreter import interpret
 from lazyt.testing.graph_maker import buffer_of
@@ -336,7 +336,7 @@ def _call(expr: Call, texts: Mapping[Expr, str]) -> str:
         return f"{parts[0]}.view(torch.{expr.dtype.name})"
     if function in _WITH_NUMBERS:
         first, last = expr.args
-        number = last.value if isinstance(last, Const) else math.nan
+        number = real_number(last.value) if isinstance(last, Const) else math.nan
         if math.isfinite(number) and not isinstance(number, bool) and not isinstance(first, Const):
             parts[1] = repr(number)
     pattern = _SPELLED.get(function)

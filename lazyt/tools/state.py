@@ -147,7 +147,10 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "watched": ("atomic", "grad_fns with hooks; handles, saving add"),
     },
     "functional.shapes.view_parts": {"_parts": ("atomic", "memo: parts by shape, strides, index")},
-    "handle.views": {"_routes": ("atomic", "memo: heads between a storage's value and a view's")},
+    "handle.views": {
+        "_routes": ("atomic", "memo: heads between a storage's value and a view's"),
+        "use_complex": ("atomic", "whether any view is of parts, pairs or conjugates"),
+    },
     "ir.decisions": {"_current": ("thread", "where reasons of decisions are collected")},
     "ir.forms": {
         "_forms": ("atomic", "numbers of shapes and dtypes"),

@@ -26,7 +26,9 @@ def connected(outputs: Sequence[Node], wrt: Sequence[Node]) -> list[Node]:
     marked = all(node.needs_grad for node in wrt)
 
     def ends(node: Node) -> bool:
-        return node.dtype.kind != "f" or node.op is ops.DETACH or (marked and not node.needs_grad)
+        return (
+            node.dtype.kind not in "fc" or node.op is ops.DETACH or (marked and not node.needs_grad)
+        )
 
     for node in topological(outputs, ends):
         if node in targets or (not ends(node) and any(item in reached for item in node.inputs)):
@@ -116,7 +118,7 @@ def _derive(
 
 def _result(node: Node, sums: dict[Node, Node], active: set[Node]) -> Node | None:
     """The summed cotangent; zeros where the path is there but every derivative on it is zero."""
-    if node not in active or node.dtype.kind != "f":
+    if node not in active or node.dtype.kind not in "fc":
         return None
     return sums[node] if node in sums else ops.zeros_like(node)
 

@@ -33,7 +33,7 @@ from lazyt.ir.index import (
     linearize,
 )
 from lazyt.ir.kernel import Buffer, Reduce, Stage, Store
-from lazyt.ir.scalar import Call, Const, Expr
+from lazyt.ir.scalar import Call, Const, Expr, real_number
 
 _BOOLEAN = {"logical_and": "&", "logical_or": "|", "logical_xor": "^"}
 
@@ -163,7 +163,7 @@ class Expressions:
         if isinstance(expr, Var):
             return self.values.get(expr.name) or ct.name(expr.name)
         if isinstance(expr, Const):
-            return self._constant(expr, self.number(expr.value, expr.dtype.compute))
+            return self._constant(expr, self.number(real_number(expr.value), expr.dtype.compute))
         if isinstance(expr, Load):
             buffer = self.buffers[expr.buffer]
             half = buffer.dtype.is_half
@@ -249,7 +249,9 @@ class Expressions:
         # Bounds that keep indices inside of their axis stay where a proof can see them.
         bound = kind is int64 and fn.name in ("minimum", "maximum")
         arguments = [
-            self.number(a.value, kind) if bound and isinstance(a, Const) else self.value(a)
+            self.number(real_number(a.value), kind)
+            if bound and isinstance(a, Const)
+            else self.value(a)
             for a in expr.args
         ]
         if fn.name == "threefry":

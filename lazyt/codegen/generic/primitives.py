@@ -55,8 +55,8 @@ def _primitives() -> Iterator[Primitive]:
         yield Primitive("store16", half, float32)
         yield Primitive("round16", half, float32)
     for name, fn in FUNCTIONS.items():
-        if not HOMES[name].startswith("lazyt."):
-            continue  # a user's own, which the prelude does not have
+        if not HOMES[name].startswith("lazyt.") or fn.result in ("part", "pair"):
+            continue  # not in the prelude: a user's own, and those of complex numbers
         if name == "threefry":
             yield Primitive(name, uint32, uint32)
         elif name == "cast":

@@ -18,7 +18,7 @@ from lazyt.codegen.handwritten.source import Source, walk
 from lazyt.codegen.handwritten.types import Types, common, promoted
 from lazyt.errors import SourceError
 from lazyt.ir.dtypes import DType, bool_, float32, float64, int32, int64
-from lazyt.ir.scalar import Const, Expr, arg, call, const, post_order
+from lazyt.ir.scalar import Const, Expr, arg, call, const, post_order, real_number
 
 #: Statements that a call may run, loops unrolled, and operations of its expression.
 MOST_STATEMENTS, MOST_OPERATIONS = 20_000, 20_000
@@ -134,10 +134,10 @@ def _cast(value: Expr, dtype: DType) -> Expr:
         if dtype is bool_:
             return const(value.value != 0, bool_)
         if dtype.kind == "f":
-            wide = float(value.value)
+            wide = float(real_number(value.value))
             return const(types.nearest_float(wide) if dtype is float32 else wide, dtype)
         if value.dtype.kind != "f":
-            return const(_wrapped(int(value.value), dtype), dtype)
+            return const(_wrapped(int(real_number(value.value)), dtype), dtype)
     if dtype is bool_:
         return call("ne", value, const(0, value.dtype))
     return call("cast", value, dtype=dtype)
@@ -339,7 +339,7 @@ class _Run:
         found = self.value(node, scopes)
         if not isinstance(found, Const) or found.dtype.kind == "f":
             self.source.fail(f"{what} must not depend on an argument", node)
-        return int(found.value)
+        return int(real_number(found.value))
 
     def _assign(self, target: Any, value: Expr, scopes: _Scopes) -> None:
         base = target.name if isinstance(target, c_ast.ArrayRef) else target
@@ -440,7 +440,7 @@ class _Run:
             return value
         if node.op == "-":
             if isinstance(value, Const):
-                wrapped = -value.value
+                wrapped = -real_number(value.value)
                 if value.dtype.kind != "f":
                     wrapped = _wrapped(int(wrapped), value.dtype)
                 return const(wrapped, value.dtype)
@@ -448,7 +448,7 @@ class _Run:
         if value.dtype.kind == "f":
             self.source.fail(f"{node.op} of a float", node)
         if isinstance(value, Const):
-            return const(_wrapped(~int(value.value), value.dtype), value.dtype)
+            return const(_wrapped(~int(real_number(value.value)), value.dtype), value.dtype)
         return call("bitwise_not", value)
 
     def binary(self, node: Any, op: str, left: Expr, right: Expr) -> Expr:
@@ -463,7 +463,9 @@ class _Run:
             dtype = common(left.dtype, right.dtype)
         left, right = _cast(left, dtype), _cast(right, dtype)
         if isinstance(left, Const) and isinstance(right, Const) and dtype.kind != "f":
-            return self._folded(node, op, int(left.value), int(right.value), dtype)
+            return self._folded(
+                node, op, int(real_number(left.value)), int(real_number(right.value)), dtype
+            )
         if op in _COMPARISONS:
             return call(_COMPARISONS[op], left, right)
         if op in _ARITHMETIC:

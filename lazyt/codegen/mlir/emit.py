@@ -93,6 +93,9 @@ def mlir_text(
 def _module(p: B, rules: Mapping[str, Callable[[B, Node], str]], roots: Sequence[Node]) -> str:
     leaves = list(p.names)
     order = topological(roots, p.names.__contains__)
+    for node in (*leaves, *order):
+        if node.dtype.kind == "c":
+            raise refuse(node, p.dialect, "complex numbers")
     wanted = _read(order, roots, p)
     for node in order:
         if node in wanted and node not in p.names:

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator, Sequence
 from lazyt.errors import LazytError
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Node, Shape, source_text
-from lazyt.ir.scalar import Const, Number
+from lazyt.ir.scalar import Const, Number, real_number
 
 #: Element types by dtype, where integers have signs.
 SIGNED = {
@@ -62,8 +62,8 @@ def literal(value: Number, dtype: DType) -> str:
     if dtype.kind == "b":
         return "true" if value else "false"
     if dtype.kind != "f":
-        return str(int(value))
-    number = float(value)
+        return str(int(real_number(value)))
+    number = float(real_number(value))
     if math.isfinite(number):
         return repr(number) if "." in repr(number) else f"{number:.17e}"
     if dtype.itemsize == 8:

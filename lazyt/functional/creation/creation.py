@@ -32,14 +32,19 @@ from lazyt.functional.operands import (
 from lazyt.functional.result_layout import row_major
 from lazyt.functional.results import give
 from lazyt.functional.shapes.view_shapes import arranged
-from lazyt.functional.type_promotion import as_dtype, get_default_dtype, scalar_dtype
+from lazyt.functional.type_promotion import (
+    as_dtype,
+    default_complex,
+    get_default_dtype,
+    scalar_dtype,
+)
 from lazyt.handle.device import CPU, check_device, device, placed
 from lazyt.handle.dispatch import array_node, lay_out, method, type_title, wrap
 from lazyt.handle.function_table import declare, function
 from lazyt.handle.layout import dense_strides, is_dense, strided, strides_in
 from lazyt.handle.tensor import Size, Tensor
 from lazyt.handle.views import contiguous_strides
-from lazyt.ir.dtypes import DType, bool_, float32, float64, int64, package_name
+from lazyt.ir.dtypes import DType, bool_, complex128, float32, float64, int64, package_name
 from lazyt.ir.graph import Node, Shape
 from lazyt.tracing.symbolic_numbers import is_symbolic
 
@@ -60,7 +65,7 @@ def fresh(node: Node, requires_grad: bool = False, place: device = CPU) -> Tenso
         node = placed(node, place)
     result = wrap(node, name="leaf")
     if requires_grad:
-        if node.dtype.kind != "f":
+        if node.dtype.kind not in "fc":
             raise GradientError(
                 "Only Tensors of floating point and complex dtype can require gradients"
             )
@@ -268,7 +273,7 @@ def _filled(
         return give(node, name, (), out)
     wanted = get_default_dtype() if dtype is None else checked_dtype(dtype, name)
     refuse_number(value, wanted)
-    if requires_grad and wanted.kind != "f":
+    if requires_grad and wanted.kind not in "fc":
         raise GradientError(
             "Only Tensors of floating point and complex dtype can require gradients"
         )
@@ -635,7 +640,7 @@ _OPTIONS = (
 )
 
 
-def _ends(start: Any, end: Any, function: str, dtype: DType) -> tuple[float, float]:
+def _ends(start: Any, end: Any, function: str, dtype: DType) -> tuple[Any, Any]:
     """The ends of a spaced range as numbers, whole for whole numbers.
 
     Raises LazytError for tensors with dimensions.
@@ -650,6 +655,8 @@ def _ends(start: Any, end: Any, function: str, dtype: DType) -> tuple[float, flo
     for end_of in (start, end):
         if not isinstance(end_of, Tensor):
             refuse_number(end_of, dtype)
+    if dtype.kind == "c":
+        return complex(start), complex(end)
     if dtype.kind != "f":
         low = -(1 << (8 * dtype.itemsize - 1)) if dtype.kind == "i" else 0
         start, end = ((int(v) - low) % (1 << (8 * dtype.itemsize)) + low for v in (start, end))
@@ -661,6 +668,8 @@ def _dtype_of(dtype: Any, out: Tensor | None, numbers: Any) -> DType:
         return as_dtype(dtype)
     if out is not None:
         return out.dtype
+    if any(isinstance(v, complex) for v in numbers):
+        return default_complex()
     return int64 if all(isinstance(v, int) for v in numbers) else get_default_dtype()
 
 
@@ -706,16 +715,18 @@ def linspace(
     _check_steps("linspace", start, end, steps)
     if steps < 0:
         raise LazytError("number of steps must be non-negative")
-    wanted = _dtype_of(dtype, out, (0.0,))
+    wanted = _dtype_of(dtype, out, (0.0, start, end))
     if wanted is bool_:
         raise NoKernelError("\"linspace_cpu\" not implemented for 'Bool'")
     first, last = _ends(start, end, "linspace", wanted)
     return _made(_spaced(first, last, steps, wanted), out, requires_grad, place)
 
 
-def _spaced(start: float, end: float, steps: int, dtype: DType) -> Node:
+def _spaced(start: Any, end: Any, steps: int, dtype: DType) -> Node:
     """Both halves counted from their own end, so that the ends are exact, as PyTorch does."""
     wide = dtype if dtype in (float32, float64) else float64 if dtype.kind != "f" else float32
+    if dtype.kind == "c":
+        wide = dtype
     if steps <= 1:
         return expand_to(constant_of(start, dtype), (steps,))
     step = (end - start) / (steps - 1)
@@ -744,11 +755,12 @@ def logspace(
     _check_steps("logspace", start, end, steps)
     if steps < 0:
         raise LazytError("number of steps must be non-negative")
-    wanted = _dtype_of(dtype, out, (0.0,))
+    wanted = _dtype_of(dtype, out, (0.0, start, end))
     if wanted is bool_:
         raise NoKernelError("\"logspace_cpu\" not implemented for 'Bool'")
-    exponents = _spaced(*_ends(start, end, "logspace", wanted), steps, float64)
-    node = ops.apply("pow", ops.constant(base, float64), exponents)
+    wide = complex128 if wanted.kind == "c" else float64
+    exponents = _spaced(*_ends(start, end, "logspace", wanted), steps, wide)
+    node = ops.apply("pow", ops.constant(base, wide), exponents)
     return _made(ops.cast(node, wanted), out, requires_grad, place)
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from lazyt import ops
-from lazyt.compat.absent import reason
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.operands import as_number, require_long
 from lazyt.functional.type_promotion import get_default_dtype, promote_types, scalar_dtype
@@ -117,8 +116,7 @@ def _dtype_of(value: Any) -> DType:
     number = as_number(value)
     if number is not None:
         return scalar_dtype(number)
-    why = reason("complex") if isinstance(value, complex) else None
-    raise LazytError(f"Could not infer dtype of {type_name(value)}" + (f": {why}" if why else ""))
+    raise LazytError(f"Could not infer dtype of {type_name(value)}")
 
 
 def type_name(value: Any) -> str:
@@ -131,7 +129,7 @@ def type_name(value: Any) -> str:
 
 def _number(leaf: Any, wanted: DType) -> Any:
     """One element as a Python number; raises DTypeError for what is none."""
-    whole = wanted.kind != "f"
+    whole = wanted.kind not in "fc"
     if isinstance(leaf, Tensor) and (leaf.shape.numel() != 1 or (whole and leaf.dtype.kind == "f")):
         if whole:
             raise DTypeError(
@@ -146,6 +144,8 @@ def _number(leaf: Any, wanted: DType) -> Any:
     if isinstance(value, (int, float)):
         return value
     kind = type(value)
+    if wanted.kind == "c" and (isinstance(value, complex) or hasattr(kind, "__complex__")):
+        return complex(value)
     if not whole:
         if hasattr(kind, "__float__") or hasattr(kind, "__index__"):
             return float(value)
@@ -208,6 +208,8 @@ def _gathered(values: list[Any], dtype: DType) -> np.ndarray[Any, Any]:
         kind = np.float64
     if dtype is bool_:
         kind = np.bool_
+    elif dtype.kind == "c":
+        kind = np.complex128
     elif dtype.kind != "f" and not all(map(math.isfinite, values)):
         raise LazytError(f"value cannot be converted to type {dtype.name} without overflow")
     try:

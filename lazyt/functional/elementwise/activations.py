@@ -69,16 +69,16 @@ def mish_of(x: Expr) -> Expr:
 
 def _apply(
     build: Callable[..., Expr], name: str, title: str, input: Tensor, *settings: float,
-    whole: bool = False, kernel: str = "", exact: int = 0,
+    kinds: str = "f", kernel: str = "", exact: int = 0,
 ) -> Tensor:  # fmt: skip
-    """A map of floating point, or ``whole`` numbers too; ``kernel`` is PyTorch's own name.
+    """A map of floating point, or of other ``kinds``, too; ``kernel`` is PyTorch's own name.
 
     Raises LazytError for a setting that the type computed in, of the last ``exact`` ones the type
     of ``input``, cannot hold.
     """
     node = require_tensor(input, name).node
     dtype = node.dtype
-    if not (whole and dtype.kind in "ui"):
+    if dtype.kind not in kinds:
         require_floating(kernel or f"{name}_cpu", dtype)
     for place, number in enumerate(settings, exact - len(settings)):
         refuse_number(number, dtype if place >= 0 else dtype.compute)
@@ -138,7 +138,7 @@ def _silu(x: Expr) -> Expr:
 @function(saves="a")
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * sigmoid(x)``."""
-    return written(input, _apply(_silu, "silu", "Silu", input), inplace)
+    return written(input, _apply(_silu, "silu", "Silu", input, kinds="fc"), inplace)
 
 
 def _softplus(x: Expr, beta: Expr, threshold: Expr) -> Expr:
@@ -261,7 +261,7 @@ def hardtanh(
     if kind == "u" and min(min_val, max_val) < 0:
         raise DTypeError("cannot do hardtanh on an unsigned type with negative limits")
     limits = (min_val, max_val)
-    result = _apply(_clipped, "hardtanh", "Hardtanh", input, *limits, whole=True, exact=2)
+    result = _apply(_clipped, "hardtanh", "Hardtanh", input, *limits, kinds="fui", exact=2)
     return written(input, result, inplace)
 
 
@@ -303,15 +303,19 @@ def logsigmoid(input: Tensor) -> Tensor:
 
 
 def _softsign(x: Expr) -> Expr:
+    if x.dtype.kind == "c":
+        size = call("magnitude", x)
+        whole = call("add", _of(1, size), size)
+        return call("div", x, call("complex", whole, _of(0, size)))
     return call("div", x, call("add", _of(1, x), call("abs", x)))
 
 
 @function()
 def softsign(input: Tensor) -> Tensor:
     """``x / (1 + |x|)``; of whole numbers in the default dtype."""
-    if input.dtype.kind != "f":
+    if input.dtype.kind not in "fc":
         input = input.to(get_default_dtype())
-    return _apply(_softsign, "softsign", "Div", input)
+    return _apply(_softsign, "softsign", "Div", input, kinds="fc")
 
 
 def _threshold(x: Expr, limit: Expr, value: Expr) -> Expr:
@@ -333,7 +337,7 @@ def _threshold_of(input: Tensor, limit: float, fill: float, inplace: bool) -> Te
     require_tensor(input, "threshold")
     if input.dtype.kind != "f":
         refuse_number(limit, input.dtype)
-    result = _apply(_threshold, "threshold", "Threshold", input, limit, fill, whole=True, exact=1)
+    result = _apply(_threshold, "threshold", "Threshold", input, limit, fill, kinds="fui", exact=1)
     return written(input, result, inplace)
 
 

@@ -31,14 +31,19 @@ from lazyt.functional.operands import (
 from lazyt.functional.operands import scalar_build as scalar_build
 from lazyt.functional.result_layout import elementwise, preserving
 from lazyt.functional.results import give, inplace_form, short_forms
-from lazyt.functional.type_promotion import as_dtype, c_name, get_default_dtype, torch_name
+from lazyt.functional.type_promotion import (
+    as_dtype,
+    c_name,
+    inexact,
+    torch_name,
+)
 from lazyt.handle.autocast import raised_on_gpu
 from lazyt.handle.function_table import declare, declare_grad_fn, entry_of, function
 from lazyt.handle.tensor import Tensor
-from lazyt.ir.dtypes import DType, bool_, float16, float64, int32
+from lazyt.ir.dtypes import DType, bool_, complex128, float16, float64, int32
 from lazyt.ir.forms import use
 from lazyt.ir.graph import Node
-from lazyt.ir.scalar import Expr, call, const
+from lazyt.ir.scalar import FUNCTIONS, Expr, call, const
 
 __all__ = [
     "add", "addcdiv", "addcmul", "arctan2", "atan2", "bitwise_and", "bitwise_left_shift",
@@ -60,7 +65,11 @@ def _scale(other: Any, alpha: Any, dtype: DType, sign: int = 1) -> Any:
     type cannot hold ``sign * alpha``."""
     if isinstance(alpha, np.generic) or (isinstance(alpha, Tensor) and not alpha.ndim):
         alpha = alpha.item()
-    if isinstance(alpha, float) and dtype.kind != "f":
+    if isinstance(alpha, complex) and dtype.kind != "c":
+        raise DTypeError(
+            "For non-complex input tensors, argument alpha must not be a complex number."
+        )
+    if isinstance(alpha, float) and dtype.kind not in "fc":
         raise DTypeError(
             "For integral input tensors, argument alpha must not be a floating point number."
         )
@@ -171,7 +180,7 @@ def _inverse_square(x: Expr) -> Expr:
 
 
 # The exponents for which PyTorch computes something cheaper and rounds as that does.
-_POWERS: dict[float, Build] = {
+_POWERS: dict[complex, Build] = {
     2.0: _square,
     3.0: _cube,
     0.5: scalar_build("sqrt"),
@@ -190,6 +199,11 @@ def _itself(x: Expr) -> Expr:
 
 
 _TRUTH_POWERS: dict[bool, Build] = {False: _always, True: _itself}
+
+
+def _power_of(number: Any) -> Build | None:
+    """What a power with this exponent is computed as, where that is cheaper."""
+    return _POWERS.get(number) if isinstance(number, (int, float, complex)) else None
 
 
 _POWER_FORMS = tuple(form.replace("other", "exponent") for form in ONE_TENSOR)
@@ -221,9 +235,9 @@ def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     if not isinstance(exponent, Tensor):
         name = "PowBackward0"
         number = as_number(exponent)
-        if dtype.kind != "f" and number is not None and number < 0:
+        if dtype.kind in "bui" and isinstance(number, (int, float)) and number < 0:
             raise LazytError("Integers to negative integer powers are not allowed.")
-        build = _POWERS.get(float(number)) if number is not None else None
+        build = _power_of(number)
         if (dtype.is_half or dtype.kind in "ui") and build is None:
             refuse_number(number, dtype)
         if dtype is bool_:
@@ -238,13 +252,14 @@ def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
 
 @function(method=True, checks=True, forms=_POWER_FORMS)
 def float_power(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
-    """``input ** exponent`` in float64."""
-    x, y, _ = pair(input, exponent, "float_power")
+    """``input ** exponent`` in float64, of complex numbers in complex128."""
+    x, y, common = pair(input, exponent, "float_power")
+    wide = complex128 if common.kind == "c" else float64
     number = None if isinstance(exponent, Tensor) else as_number(exponent)
-    build = None if number is None else _POWERS.get(float(number))
+    build = _power_of(number)
     if build is not None:
-        return give(mapped(build, (x,), float64, float64), "Pow", (input, exponent), out)
-    return give(mapped(_POW, (x, y), float64, float64), "Pow", (input, exponent), out)
+        return give(mapped(build, (x,), wide, wide), "Pow", (input, exponent), out)
+    return give(mapped(_POW, (x, y), wide, wide), "Pow", (input, exponent), out)
 
 
 def _require_tensors(input: Any, other: Any, name: str, numbers: bool) -> None:
@@ -294,8 +309,9 @@ def _floating(name: str, title: str, doc: str, **facts: Any) -> Binary:
         _require_tensors(input, other, name, name in ("copysign", "xlogy"))
         input, other = floating_number(input), floating_number(other)
         x, y, dtype = pair(input, other, name)
-        if dtype.kind != "f":
-            dtype = get_default_dtype()
+        dtype = inexact(dtype)
+        if dtype.kind == "c":
+            raise NoKernelError(f"\"{name}_cpu\" not implemented for '{torch_name(dtype)}'")
         return give(mapped(build, (x, y), dtype, dtype), title, (input, other), out)
 
     return _declared(function, name, doc, {"inplace": "method", **facts})
@@ -303,10 +319,12 @@ def _floating(name: str, title: str, doc: str, **facts: Any) -> Binary:
 
 def _comparison(name: str, doc: str, **facts: Any) -> Binary:
     """A function to bool that compares in the promoted dtype."""
-    build = scalar_build(name)
+    build, kinds = scalar_build(name), FUNCTIONS[name].kinds
 
     def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
         x, y, dtype = pair(input, other, name)
+        if dtype.kind not in kinds:
+            raise NoKernelError(f"\"{name}_cpu\" not implemented for '{torch_name(dtype)}'")
         return give(mapped(build, (x, y), dtype, None), name, (input, other), out)
 
     return _declared(function, name, doc, {"inplace": "method", **facts})
@@ -515,8 +533,19 @@ def _larger(a: Expr, b: Expr) -> tuple[Expr, Expr]:
     return call("where", first, a, b), gap
 
 
+def _logaddexp_of_pairs(a: Expr, b: Expr) -> Expr:
+    """The same of complex numbers, relative to the one of the larger real part."""
+    x, y = call("real", a), call("real", b)
+    first = call("gt", x, y)
+    gap = call("where", first, call("sub", b, a), call("sub", a, b))
+    total = call("add", call("where", first, a, b), call("log1p", call("exp", gap)))
+    return call("where", call("logical_and", call("isinf", x), call("eq", x, y)), a, total)
+
+
 def logaddexp_expr(a: Expr, b: Expr) -> Expr:
     """``log(exp(a) + exp(b))`` relative to the larger of the two."""
+    if a.dtype.kind == "c":
+        return _logaddexp_of_pairs(a, b)
     # Equal infinities have no difference: the sum is that infinity itself.
     top, gap = _larger(a, b)
     same = call("logical_and", call("isinf", a), call("eq", a, b))
@@ -526,7 +555,7 @@ def logaddexp_expr(a: Expr, b: Expr) -> Expr:
 @function(method=True, saves="a")
 def logaddexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``log(exp(input) + exp(other))`` without overflow. Raises NoKernelError for whole numbers."""
-    x, y, dtype = _operands(input, other, "logaddexp", "f")
+    x, y, dtype = _operands(input, other, "logaddexp", "fc")
     return give(mapped(logaddexp_expr, (x, y), dtype, dtype), "Logaddexp", (input, other), out)
 
 
@@ -567,8 +596,7 @@ def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input * 2**other``; whole numbers count as the default dtype."""
     require_tensor(input, "ldexp")
     x, y, dtype = pair(input, require_tensor(other, "ldexp", "other", 2), "ldexp")
-    if dtype.kind != "f":
-        dtype = get_default_dtype()
+    dtype = inexact(dtype)
     return give(mapped(_ldexp, (x, y), dtype, dtype), "Mul", (input, other), out)
 
 
@@ -660,7 +688,7 @@ def _add_scaled(
 ) -> Tensor:
     operands = [require_tensor(p, title.lower()) for p in parts]
     dtype = operand_dtype(operands)
-    if title == "Addcdiv" and dtype.kind != "f":
+    if title == "Addcdiv" and dtype.kind not in "fc":
         raise DTypeError(
             "Integer division with addcdiv is no longer supported, and in a future release "
             "addcdiv will perform a true division of tensor1 and tensor2. The historic addcdiv "
@@ -713,7 +741,8 @@ def _lerp(start: Expr, end: Expr, weight: Expr) -> Expr:
     gap = call("sub", end, start)
     near = call("add", start, call("mul", weight, gap))
     far = call("sub", end, call("mul", gap, call("sub", const(1, weight.dtype), weight)))
-    return call("where", call("lt", call("abs", weight), const(0.5, weight.dtype)), near, far)
+    size = call("magnitude" if weight.dtype.kind == "c" else "abs", weight)
+    return call("where", call("lt", size, const(0.5, size.dtype)), near, far)
 
 
 _LERP_FORMS = (
@@ -734,7 +763,7 @@ def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) 
     if not isinstance(weight, Tensor) and as_number(weight) is None:
         raise wrong_arguments("lerp", (input, end, weight), _LERP_FORMS)
     dtype = operand_dtype([x, y, weight]) if isinstance(weight, Tensor) else x.dtype
-    if dtype.kind != "f":
+    if dtype.kind not in "fc":
         kernel = "lerp_kernel_tensor" if isinstance(weight, Tensor) else "lerp_kernel_scalar"
         raise NoKernelError(f"\"{kernel}\" not implemented for '{torch_name(dtype)}'")
     broadcast_all([tuple(t.shape) for t in (x, y, weight) if isinstance(t, Tensor)])

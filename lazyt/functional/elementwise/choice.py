@@ -27,7 +27,12 @@ from lazyt.functional.operands import (
 )
 from lazyt.functional.result_layout import row_major
 from lazyt.functional.results import FOUND_DTYPE, give
-from lazyt.functional.type_promotion import c_name, get_default_dtype, promote_operands, torch_name
+from lazyt.functional.type_promotion import (
+    c_name,
+    inexact,
+    promote_operands,
+    torch_name,
+)
 from lazyt.handle.function_table import declare, function
 from lazyt.handle.storage import raw
 from lazyt.handle.tape import titled
@@ -307,11 +312,19 @@ def nan_to_num(
 
 
 def _close(a: Expr, b: Expr, rtol: Expr, atol: Expr, equal_nan: Expr) -> Expr:
-    allowed = call("add", atol, call("abs", call("mul", rtol, b)))
-    gap = call("abs", call("sub", a, b))
+    def size(name: str, *given: Expr) -> Expr:
+        value = call(name, *given)
+        return call("magnitude" if value.dtype.kind == "c" else "abs", value)
+
+    pairs = a.dtype.kind == "c"
+    if pairs:
+        atol, equal_nan = call("real", atol), call("real", equal_nan)
+    allowed = call("add", atol, size("mul", rtol, b))
+    gap = size("sub", a, b)
     near = call("logical_and", call("isfinite", gap), call("le", gap, allowed))
-    both_nan = call("logical_and", call("isnan", a), call("isnan", b))
-    both_nan = call("logical_and", both_nan, call("gt", equal_nan, const(0, a.dtype)))
+    a_nan, b_nan = (call("ne", x, x) if pairs else call("isnan", x) for x in (a, b))
+    both_nan = call("logical_and", a_nan, b_nan)
+    both_nan = call("logical_and", both_nan, call("gt", equal_nan, const(0, equal_nan.dtype)))
     return call("logical_or", call("logical_or", call("eq", a, b), near), both_nan)
 
 
@@ -328,7 +341,7 @@ def isclose(
         if tolerance < 0:
             raise LazytError(f"{name} must be greater than or equal to zero, but got {tolerance}")
     broadcast_all([tuple(input.shape), tuple(other.shape)])
-    dtype = input.dtype if input.dtype.kind == "f" else get_default_dtype()
+    dtype = inexact(input.dtype)
     settings = (constant_of(v, dtype.compute) for v in (rtol, atol, float(equal_nan)))
     nodes = (input.node, other.node, *settings)
     return give(mapped(_close, nodes, dtype, None), "isclose", (input, other))

@@ -41,7 +41,9 @@ def _cast_in_order(self: Tensor, dtype: DType, order: Any) -> Tensor:
     return copied(self, result.node, "ToCopy", order)
 
 
-def _converter(name: str, dtype: DType) -> Callable[..., Tensor]:
+def converted(name: str, dtype: DType) -> Callable[..., Tensor]:
+    """The method ``name``, which converts to ``dtype``."""
+
     def function(self: Tensor, memory_format: Any = None) -> Tensor:
         return _cast_in_order(self, dtype, memory_format)
 
@@ -50,16 +52,16 @@ def _converter(name: str, dtype: DType) -> Callable[..., Tensor]:
     return function
 
 
-float = declare("float", _converter("float", dtypes.float32), method=True)
-double = declare("double", _converter("double", dtypes.float64), method=True)
-half = declare("half", _converter("half", dtypes.float16), method=True)
-bfloat16 = declare("bfloat16", _converter("bfloat16", dtypes.bfloat16), method=True)
-long = declare("long", _converter("long", dtypes.int64), method=True)
-int = declare("int", _converter("int", dtypes.int32), method=True)
-short = declare("short", _converter("short", dtypes.int16), method=True)
-char = declare("char", _converter("char", dtypes.int8), method=True)
-byte = declare("byte", _converter("byte", dtypes.uint8), method=True)
-bool = declare("bool", _converter("bool", dtypes.bool_), method=True)
+float = declare("float", converted("float", dtypes.float32), method=True)
+double = declare("double", converted("double", dtypes.float64), method=True)
+half = declare("half", converted("half", dtypes.float16), method=True)
+bfloat16 = declare("bfloat16", converted("bfloat16", dtypes.bfloat16), method=True)
+long = declare("long", converted("long", dtypes.int64), method=True)
+int = declare("int", converted("int", dtypes.int32), method=True)
+short = declare("short", converted("short", dtypes.int16), method=True)
+char = declare("char", converted("char", dtypes.int8), method=True)
+byte = declare("byte", converted("byte", dtypes.uint8), method=True)
+bool = declare("bool", converted("bool", dtypes.bool_), method=True)
 
 
 _TO_FORMS = (
@@ -119,7 +121,7 @@ def type(self: Tensor, dtype: Any = None, non_blocking: Any = False) -> Any:
         return f"{package_name()}{place}.{torch_name(self.dtype)}Tensor"
     if isinstance(dtype, str):
         title = dtype.rpartition(".")[2].removesuffix("Tensor")
-        for candidate in dtypes.ALL:
+        for candidate in (*dtypes.ALL, *dtypes.COMPLEX):
             if torch_name(candidate) == title:
                 return cast_to(self, candidate)
         raise ShapeError(f"invalid type: '{dtype}'")
@@ -206,9 +208,8 @@ def is_floating_point(input: Tensor) -> builtins.bool:
 
 @function(method=True)
 def is_complex(input: Tensor) -> builtins.bool:
-    """Whether the elements are complex: there are no complex types."""
-    require_tensor(input, "is_complex")
-    return False
+    """Whether the elements are complex numbers."""
+    return require_tensor(input, "is_complex").dtype.kind == "c"
 
 
 @function(method=True)

@@ -21,10 +21,10 @@ from lazyt.functional.operands import (
     scalar_build,
 )
 from lazyt.functional.results import give
-from lazyt.functional.type_promotion import get_default_dtype
+from lazyt.functional.type_promotion import inexact, torch_name
 from lazyt.handle.function_table import declare, function
 from lazyt.handle.tensor import Tensor
-from lazyt.ir.dtypes import DType, bfloat16, bool_, float16, float32, float64
+from lazyt.ir.dtypes import DType, bfloat16, float16, float32, float64
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call
 
@@ -49,16 +49,15 @@ def div(
         input, other = floating_number(input), floating_number(other)
     x, y, dtype = pair(input, other, "div")
     if rounding_mode is None:
-        if dtype.kind != "f":
-            dtype = get_default_dtype()
+        dtype = inexact(dtype)
         return give(mapped(_DIV, (x, y), dtype, dtype), "Div", (input, other), out)
     if rounding_mode != "trunc":
         raise LazytError(
             "div expected rounding_mode to be one of None, 'trunc', or 'floor' "
             f"but found '{rounding_mode}'"
         )
-    if dtype is bool_:
-        raise NoKernelError("\"div_trunc_cpu\" not implemented for 'Bool'")
+    if dtype.kind in "bc":
+        raise NoKernelError(f"\"div_trunc_cpu\" not implemented for '{torch_name(dtype)}'")
     _refuse_zeros(x, y, dtype)
     build = _TRUNC_DIVIDE.get(dtype, trunc_divide)
     if dtype.is_half and (not isinstance(other, Tensor) or other.shape.numel() == 1):
@@ -99,7 +98,7 @@ def _refuse_zeros(dividend: Node, divisor: Node, dtype: DType) -> None:
 
     Where nothing is divided, and for floating point, a zero is allowed.
     """
-    if dtype.kind == "f" or not dividend.size or not divisor.size:
+    if dtype.kind in "fc" or not dividend.size or not divisor.size:
         return
     if divisor.op.name == "const":
         zero = not divisor.params.value
@@ -121,8 +120,8 @@ def floor_divide(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor
 
 def _divided_down(input: Any, other: Any, title: str, out: Tensor | None) -> Tensor:
     x, y, dtype = pair(input, other, "floor_divide")
-    if dtype is bool_:
-        raise NoKernelError("\"div_floor_cpu\" not implemented for 'Bool'")
+    if dtype.kind in "bc":
+        raise NoKernelError(f"\"div_floor_cpu\" not implemented for '{torch_name(dtype)}'")
     _refuse_zeros(x, y, dtype)
     return give(mapped(_FLOORDIV, (x, y), dtype, dtype), title, (input, other), out)
 
@@ -134,8 +133,8 @@ def remainder(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     Raises LazytError for a whole number by 0.
     """
     x, y, dtype = pair(input, other, "remainder")
-    if dtype is bool_:
-        raise NoKernelError("\"remainder_cpu\" not implemented for 'Bool'")
+    if dtype.kind in "bc":
+        raise NoKernelError(f"\"remainder_cpu\" not implemented for '{torch_name(dtype)}'")
     _refuse_zeros(x, y, dtype)
     return give(mapped(_MOD, (x, y), dtype, dtype), "Remainder", (input, other), out)
 
@@ -147,8 +146,8 @@ def fmod(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     Raises LazytError for a whole number by 0.
     """
     x, y, dtype = pair(input, other, "fmod")
-    if dtype is bool_:
-        raise NoKernelError("\"fmod_cpu\" not implemented for 'Bool'")
+    if dtype.kind in "bc":
+        raise NoKernelError(f"\"fmod_cpu\" not implemented for '{torch_name(dtype)}'")
     _refuse_zeros(x, y, dtype)
     return give(mapped(_FMOD, (x, y), dtype, dtype), "Fmod", (input, other), out)
 

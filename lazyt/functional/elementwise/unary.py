@@ -15,7 +15,7 @@ from lazyt.functional.operands import Build, constant_of, mapped, require_tensor
 from lazyt.functional.quick import quick_unary
 from lazyt.functional.result_layout import rounding
 from lazyt.functional.results import FOUND_DTYPE, give
-from lazyt.functional.type_promotion import get_default_dtype, torch_name
+from lazyt.functional.type_promotion import get_default_dtype, inexact, torch_name
 from lazyt.handle.autocast import raised_on_gpu
 from lazyt.handle.function_table import declare, function
 from lazyt.handle.tape import titled
@@ -23,16 +23,16 @@ from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bool_
 from lazyt.ir.forms import use
 from lazyt.ir.graph import Node
-from lazyt.ir.scalar import Expr, call, const
+from lazyt.ir.scalar import FUNCTIONS, Call, Expr, call, const
+from lazyt.ops.scalars import direction
 
 __all__ = [
-    "abs", "absolute", "acos", "acosh", "angle", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
-    "arctanh", "asin", "asinh", "atan", "atanh", "bitwise_not", "ceil", "conj", "conj_physical",
-    "cos", "cosh", "deg2rad", "digamma", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "fix",
-    "floor", "frac", "imag", "is_conj", "is_neg", "is_nonzero", "isfinite", "isinf", "isnan",
-    "isneginf", "isposinf", "isreal", "lgamma", "log", "log1p", "log2", "log10", "logical_not",
-    "logit", "neg", "negative", "positive", "rad2deg", "real", "reciprocal", "resolve_conj",
-    "resolve_neg", "round", "rsqrt", "sgn", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh",
+    "abs", "absolute", "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
+    "arctanh", "asin", "asinh", "atan", "atanh", "bitwise_not", "ceil", "cos", "cosh", "deg2rad",
+    "digamma", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "fix", "floor", "frac",
+    "is_nonzero", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "lgamma", "log", "log1p",
+    "log2", "log10", "logical_not", "logit", "neg", "negative", "positive", "rad2deg",
+    "reciprocal", "round", "rsqrt", "sgn", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh",
     "sqrt", "tan", "tanh", "trunc",
 ]  # fmt: skip
 
@@ -46,18 +46,25 @@ def _declared(function: Unary, name: str, doc: str, facts: dict[str, Any]) -> Un
     return declare(name, function, **{"method": True, **facts})
 
 
-def floating_function(name: str, title: str, doc: str, build: Build | None, raised: bool) -> Unary:
+def floating_function(
+    name: str, title: str, doc: str, build: Build | None, raised: bool, kinds: str = "f"
+) -> Unary:
     """A function that gives floating point; bools and integers count as the default dtype.
 
-    ``raised``: autocast on GPUs computes it in float32.
+    ``raised``: autocast on GPUs computes it in float32. ``kinds``: what it computes in, for a
+    function with a ``build``.
     """
     rule = build or scalar_build(name)
+    if build is None and "c" in FUNCTIONS[name].kinds:
+        kinds = "fc"
 
     def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         if raised and use.any and out is None:
             input = raised_on_gpu(require_tensor(input, name))
         node = require_tensor(input, name).node
-        dtype = node.dtype if node.dtype.kind == "f" else get_default_dtype()
+        dtype = inexact(node.dtype)
+        if dtype.kind not in kinds:
+            raise NoKernelError(f"\"{name}_cpu\" not implemented for '{torch_name(dtype)}'")
         return give(mapped(rule, (node,), dtype, dtype), title, (input,), out)
 
     made = quick_unary(function)
@@ -68,14 +75,19 @@ def floating_function(name: str, title: str, doc: str, build: Build | None, rais
 
 def floating(name: str, title: str, doc: str, build: Build | None = None, **facts: Any) -> Unary:
     """A ``floating_function`` that is declared."""
-    made = floating_function(name, title, doc, build, facts.get("cast") == "full")
+    raised = facts.get("cast") == "full"
+    made = floating_function(name, title, doc, build, raised, facts.pop("kinds", "f"))
     return _declared(made, name, doc, {"inplace": "function", "grad_name": title, **facts})
 
 
 def _same_dtype(
-    name: str, title: str, doc: str, whole: bool, booleans: bool = False, **facts: Any
-) -> Unary:
-    """A function that keeps the dtype; with ``whole``, integers are copied as they are."""
+    name: str, title: str, doc: str, whole: bool, booleans: bool = False,
+    of_pairs: Build | None = None, **facts: Any,
+) -> Unary:  # fmt: skip
+    """A function that keeps the dtype; with ``whole``, integers are copied as they are.
+
+    ``of_pairs``: what it is for complex numbers.
+    """
     rule = scalar_build(name)
 
     def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -84,6 +96,10 @@ def _same_dtype(
         if dtype is bool_ and not booleans:
             kernel = f"{name}_vml_cpu" if whole else f"{name}_cpu"
             raise NoKernelError(f"\"{kernel}\" not implemented for 'Bool'")
+        if dtype.kind == "c":
+            if of_pairs is None:
+                raise NoKernelError(f"\"{name}_cpu\" not implemented for '{torch_name(dtype)}'")
+            return give(mapped(of_pairs, (node,), dtype, None), title, (input,), out)
         if dtype.kind != "f" and (whole or dtype is bool_):
             return give(ops.cast(node, dtype), title, (input,), out)
         return give(mapped(rule, (node,), dtype, dtype), title, (input,), out)
@@ -92,13 +108,19 @@ def _same_dtype(
 
 
 def _testing(name: str, doc: str, **facts: Any) -> Unary:
-    """A function to bool of floating point; integers count as the default dtype."""
+    """A function to bool of floating point; integers count as the default dtype. Of complex numbers
+    it is about their parts, all of them for what is finite, any for the others."""
     rule = scalar_build(name)
+
+    def of_parts(z: Expr) -> Expr:
+        parts = (call(name, call(part, z)) for part in ("real", "imag"))
+        return call("logical_and" if name == "isfinite" else "logical_or", *parts)
 
     def function(input: Tensor) -> Tensor:
         node = require_tensor(input, name).node
-        dtype = node.dtype if node.dtype.kind == "f" else get_default_dtype()
-        return give(mapped(rule, (node,), dtype, None), name, (input,))
+        dtype = inexact(node.dtype)
+        build = of_parts if dtype.kind == "c" else rule
+        return give(mapped(build, (node,), dtype, None), name, (input,))
 
     return _declared(function, name, doc, {"checks": True, **facts})
 
@@ -158,8 +180,8 @@ def _frac(x: Expr) -> Expr:
 
 
 def _by(factor: Callable[[Node], Node]) -> Callable[[Node, Node], Node]:
-    """The gradient that is the cotangent times ``factor`` of the result."""
-    return lambda result, cotangent: ops.apply("mul", cotangent, factor(result))
+    """The gradient that is the cotangent times (the conjugate of) ``factor`` of the result."""
+    return lambda result, cotangent: ops.apply("mul", cotangent, ops.conj(factor(result)))
 
 
 def _product(node: Node, factor: float) -> Node:
@@ -206,7 +228,7 @@ sqrt = floating(
     "Sqrt",
     "The square root; NaN below 0.",
     saves="r",
-    by_result=lambda result, cotangent: ops.apply("div", cotangent, _product(result, 2)),
+    by_result=lambda result, cotangent: ops.apply("div", cotangent, _product(ops.conj(result), 2)),
 )
 rsqrt = floating(
     "rsqrt",
@@ -270,10 +292,12 @@ sigmoid = floating(
     saves="r",
     by_result=_by(lambda result: ops.apply("mul", _sum(_product(result, -1), 1), result)),
 )
-sinc = floating("sinc", "Sinc", "sin(pi x) / (pi x), 1 at 0.", _sinc, saves="s")
+sinc = floating("sinc", "Sinc", "sin(pi x) / (pi x), 1 at 0.", _sinc, saves="s", kinds="fc")
 deg2rad = floating("deg2rad", "Deg2Rad", "Degrees as radians.", _scaled(math.pi / 180))
 rad2deg = floating("rad2deg", "Rad2Deg", "Radians as degrees.", _scaled(180 / math.pi))
-abs = _same_dtype("abs", "Abs", "The absolute value.", whole=False, saves="a")
+abs = _same_dtype(
+    "abs", "Abs", "The absolute value.", whole=False, of_pairs=scalar_build("magnitude"), saves="a"
+)
 sign = _same_dtype(
     "sign",
     "Sign",
@@ -399,9 +423,18 @@ def is_nonzero(input: Tensor) -> bool:
     return bool(require_tensor(input, "is_nonzero"))
 
 
+def _direction(z: Expr) -> Expr:
+    size = call("magnitude", z)
+    assert isinstance(size, Call)
+    return direction(size)
+
+
 @function(method=True, inplace="method", checks=True, saves="ar")
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """``sign`` for the real types that there are."""
+    """``sign``, or the direction from the origin: ``z / |z|``, 0 at the origin."""
+    node = require_tensor(input, "sgn").node
+    if node.dtype.kind == "c":
+        return give(mapped(_direction, (node,), node.dtype, None), "Sgn", (input,), out)
     found: Tensor = sign(input, out=out)
     return titled(found, "SgnBackward0")
 
@@ -416,84 +449,3 @@ arctanh = declare("arctanh", atanh, method=True, inplace="function", checks=True
 absolute = declare("absolute", abs, method=True, inplace="method", checks=True)
 fix = declare("fix", trunc, method=True, inplace="function", checks=True)
 negative = declare("negative", neg, method=True, inplace="function", checks=True)
-
-
-# What PyTorch defines for complex numbers, for the real types that there are.
-
-
-@function()
-def real(input: Tensor) -> Tensor:
-    """The tensor itself: all types are real."""
-    return require_tensor(input, "real")
-
-
-@function()
-def imag(input: Tensor) -> Tensor:
-    """Raises LazytError: only complex numbers have an imaginary part."""
-    require_tensor(input, "imag")
-    raise LazytError("imag is not implemented for tensors with non-complex dtypes.")
-
-
-@function(method=True)
-def conj(input: Tensor) -> Tensor:
-    """The tensor itself: real numbers are their own conjugates."""
-    return require_tensor(input, "conj")
-
-
-@function(method=True, inplace="function")
-def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The tensor itself, or its values written to ``out``."""
-    if out is None:
-        return require_tensor(input, "conj_physical")
-    return give(require_tensor(input, "conj_physical").node, "ConjPhysical", (input,), out)
-
-
-@function(method=True)
-def resolve_conj(input: Tensor) -> Tensor:
-    """The tensor itself: no tensor is conjugated lazily."""
-    return require_tensor(input, "resolve_conj")
-
-
-@function(method=True)
-def resolve_neg(input: Tensor) -> Tensor:
-    """The tensor itself: no tensor has a negation pending that PyTorch's API would show."""
-    return require_tensor(input, "resolve_neg")
-
-
-@function(method=True)
-def is_conj(input: Tensor) -> bool:
-    """Whether the conjugate bit is set; never."""
-    require_tensor(input, "is_conj")
-    return False
-
-
-@function(method=True)
-def is_neg(input: Tensor) -> bool:
-    """Whether the negative bit is set; never."""
-    require_tensor(input, "is_neg")
-    return False
-
-
-def _true(x: Expr) -> Expr:
-    return call("eq", const(0, x.dtype), const(0, x.dtype))
-
-
-@function(method=True)
-def isreal(input: Tensor) -> Tensor:
-    """True everywhere, in bool."""
-    node = require_tensor(input, "isreal").node
-    return give(mapped(_true, (node,), node.dtype, None), "isreal", ())
-
-
-def _angle(x: Expr) -> Expr:
-    zero = const(0, x.dtype)
-    turned = call("where", call("lt", x, zero), const(math.pi, x.dtype), zero)
-    return call("where", call("isnan", x), x, turned)
-
-
-@function(method=True)
-def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """pi for negative numbers, 0 for others; whole numbers count as the default dtype."""
-    node = require_tensor(input, "angle").node
-    dtype = node.dtype if node.dtype.kind == "f" else get_default_dtype()
-    return give(mapped(_angle, (node,), dtype, dtype), "Angle", (input,), out)

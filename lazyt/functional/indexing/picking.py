@@ -31,7 +31,7 @@ from lazyt.handle.hooks import capturing
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bool_, int32, int64
 from lazyt.ir.graph import Node, Shape, topological
-from lazyt.ir.scalar import Arg, Call, Const, Expr, post_order
+from lazyt.ir.scalar import Arg, Call, Const, Expr, post_order, real_number
 
 __all__ = ["gather", "index_select", "scatter", "scatter_add", "take", "take_along_dim"]
 
@@ -120,7 +120,7 @@ def _of_expression(root: Expr, given: Sequence[Known]) -> Known:
         if isinstance(item, Arg):
             bounds = given[item.index]
         elif isinstance(item, Const):
-            bounds = None if item.dtype.kind == "f" else (int(item.value), int(item.value))
+            bounds = None if item.dtype.kind == "f" else (int(real_number(item.value)),) * 2
         elif isinstance(item, Call):
             bounds = _of_call(item, found)
         else:

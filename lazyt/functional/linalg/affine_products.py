@@ -36,7 +36,7 @@ _ADD, _MUL = scalar_build("add"), scalar_build("mul")
 
 def _scaled(node: Node, factor: Any) -> Node:
     dtype = node.dtype
-    if dtype.kind != "f":
+    if dtype.kind not in "fc":
         factor = int(factor)
     if factor == 1:
         return node
@@ -51,7 +51,7 @@ def _plus(base: Tensor, product: Node, beta: Any, alpha: Any, exact: bool = Fals
         refuse_number(factor, dtype if exact else dtype.compute)
     start: Node = base.expand(*product.shape).node if base.shape != product.shape else base.node
     product = _scaled(product, alpha)
-    if (beta if dtype.kind == "f" else int(beta)) == 0:
+    if (beta if dtype.kind in "fc" else int(beta)) == 0:
         return product
     return mapped(_ADD, (_scaled(start, beta), product), dtype, dtype)
 
@@ -149,7 +149,7 @@ def addr(
             raise ShapeError(f"addr: Expected 1-D argument {name}, but got {len(item.shape)}-D")
     dtype = promote_types(promote_types(input.dtype, vec1.dtype), vec2.dtype)
     for name, factor in (("beta", beta), ("alpha", alpha)):
-        if dtype.kind != "f" and isinstance(factor, float):
+        if dtype.kind not in "fc" and isinstance(factor, float):
             raise DTypeError(
                 f"For integral input tensors, argument {name} must not be a floating point number."
             )

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from lazyt import ops
 from lazyt.errors import ArgumentError, DTypeError, LazytError, ShapeError
 from lazyt.functional import return_types
@@ -21,6 +23,7 @@ from lazyt.functional.linalg.matrices import (
     check_same_dtype,
     check_square,
     give_columns,
+    is_computable,
     require_square,
     require_success,
     share_batch,
@@ -39,6 +42,7 @@ from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import float32, float64, int64
 from lazyt.ir.graph import Node
 from lazyt.ops.matrix_algebra import (
+    adjoint,
     column,
     columns,
     identity,
@@ -48,7 +52,6 @@ from lazyt.ops.matrix_algebra import (
     plus,
     product,
     times,
-    transpose,
     upper,
 )
 
@@ -70,9 +73,9 @@ def _cholesky_parts(input: Tensor, upper: bool, function: str) -> tuple[Node, No
     if function.startswith("linalg"):
         check_floating(input, function)
     check_kernel(input, "cholesky_cpu")
-    node = transpose(input.node) if upper else input.node
+    node = adjoint(input.node) if upper else input.node
     factor, info = ops.library("cholesky", node)
-    return transpose(factor) if upper else factor, info
+    return adjoint(factor) if upper else factor, info
 
 
 @function(method=True)
@@ -235,6 +238,40 @@ def eigvalsh(input: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Te
     return give(_eigen_parts(input, UPLO, "values")[0], "LinalgEigh", (input,), out)
 
 
+def _general_parts(input: Tensor, mode: str, function: str) -> list[Node]:
+    check_square(input, function)
+    check_floating(input, function, low=False)
+    if is_computable(input.node) and not np.isfinite(known_values(input.node)).all():
+        raise LazytError(f"torch.{function}: input tensor should not contain infs or NaNs.")
+    parts = ops.library("eig", ops.cast(input.node, input.dtype.to_complex()), mode=mode)
+    require_success(parts[-1], f"{function}", _many_eigenvalues)
+    return parts[:-1]
+
+
+@function(grad_name="LinalgEig", saves="q", out_dtype=SAME_DTYPE)
+@takes_outputs
+@in_full_precision
+def eig(input: Tensor) -> return_types.linalg_eig:
+    """Complex eigenvalues of square matrices, and their eigenvectors, of length one, as columns.
+
+    In no order. The gradient leaves out terms that would divide by zero where eigenvalues coincide.
+    Raises LazytError for elements that are not finite, LinAlgError without convergence.
+    """
+    require_tensor(input, "eig")
+    values, vectors = _general_parts(input, "plain", "linalg.eig")
+    return return_types.linalg_eig(
+        (give(values, "LinalgEig", (input,)), give_columns(vectors, "LinalgEig", (input,)))
+    )
+
+
+@function()
+@in_full_precision
+def eigvals(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Complex eigenvalues of square matrices, in no order. Raises as ``eig``."""
+    require_tensor(input, "eigvals")
+    return give(_general_parts(input, "alone", "linalg.eigvals")[0], "LinalgEig", (input,), out)
+
+
 # ------------------------------------------------------------------- singular values
 
 
@@ -314,16 +351,16 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_typ
         return return_types.svd((u, give(values, "LinalgSvd", (input,)), v))
     u_node, s_node, vh = singular_parts(input, "reduced" if some else "full")
     left, singular, right = _svd_results(input, (u_node, s_node, vh))
-    turned: Tensor = right.mT
+    turned: Tensor = right.mH
     return return_types.svd((left, singular, turned))
 
 
 # Products of Householder reflectors, as ``geqrf`` leaves them.
 #
-# The reflectors ``1 - tau v v^T`` of k vectors are multiplied as ``1 - V T V^T`` with one
+# The reflectors ``1 - tau v v^H`` of k vectors are multiplied as ``1 - V T V^H`` with one
 # triangular ``T`` (Schreiber, Van Loan, "A storage-efficient WY representation for products of
 # Householder transformations", 1989), which is a triangular equation: ``(1 + D S) T = D`` with D
-# the diagonal of tau and S what ``V^T V`` has above its diagonal.
+# the diagonal of tau and S what ``V^H V`` has above its diagonal.
 
 
 def _vectors_and_factor(packed: Node, tau: Node) -> tuple[Node, Node]:
@@ -331,7 +368,7 @@ def _vectors_and_factor(packed: Node, tau: Node) -> tuple[Node, Node]:
     k = tau.shape[-1]
     left = columns(packed, 0, k)
     vectors = plus(lower(left, -1), identity(left))
-    overlaps = upper(product(transpose(vectors), vectors), 1)
+    overlaps = upper(product(adjoint(vectors), vectors), 1)
     scaled = times(column(tau), overlaps)
     return vectors, substituted(scaled, matrix_of(tau), True, True)
 
@@ -372,7 +409,7 @@ def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None
     check_kernel(input, "orgqr_cpu")
     vectors, factor = _vectors_and_factor(input.node, tau.node)
     n = input.shape[-1]
-    turned = columns(transpose(vectors), 0, n)
+    turned = columns(adjoint(vectors), 0, n)
     node = minus(identity(input.node), product(vectors, product(factor, turned)))
     return give_columns(node, "LinalgHouseholderProduct", (input, tau), out)
 
@@ -411,11 +448,9 @@ def ormqr(
         )
     check_kernel(input, "ormqr_cpu")
     vectors, factor = _vectors_and_factor(input.node, input2.node)
-    rank = len(factor.shape)
-    order = (*range(rank - 2), rank - 1, rank - 2)
     if transpose:
-        factor = ops.permute(factor, order)
-    turned = ops.permute(vectors, order)
+        factor = adjoint(factor)
+    turned = adjoint(vectors)
     node = input3.node
     if left:
         moved = product(vectors, product(factor, product(turned, node)))
@@ -438,23 +473,23 @@ def _tolerances(A: Tensor, atol: Any, rtol: Any) -> tuple[Node, Node]:
 
     The relative one is ``eps * max(m, n)`` by default, or 0 where an absolute one is given.
     """
-    default = _EPSILONS[A.dtype] * max(A.shape[-2:])
+    default = _EPSILONS[A.dtype.part] * max(A.shape[-2:])
     absolute = _tolerance(A, 0.0 if atol is None else atol)
     if rtol is not None:
         return absolute, _tolerance(A, rtol)
     if atol is None:
         return absolute, _tolerance(A, default)
-    given = ops.apply("gt", absolute, ops.constant(0, A.dtype))
-    zero, usual = ops.constant(0, A.dtype), ops.constant(default, A.dtype)
+    zero, usual = ops.constant(0, absolute.dtype), ops.constant(default, absolute.dtype)
+    given = ops.apply("gt", absolute, zero)
     return absolute, ops.apply("where", given, zero, usual)
 
 
 def _tolerance(A: Tensor, value: Any) -> Node:
     shape = tuple(A.shape[:-2])
     if isinstance(value, Tensor):
-        node = ops.detach(ops.cast(value.node, A.dtype))
+        node = ops.detach(ops.cast(value.node, A.dtype.part))
     else:
-        node = ops.constant(float(value), A.dtype)
+        node = ops.constant(float(value), A.dtype.part)
     return ops.reshape(ops.broadcast_to(node, shape), (*shape, 1, 1))
 
 
@@ -476,7 +511,7 @@ def pinv(
     computed.
     """
     require_tensor(input, "pinv")
-    if input.dtype.kind != "f" or input.dtype.is_half or len(input.shape) < 2:
+    if input.dtype.kind not in "fc" or input.dtype.is_half or len(input.shape) < 2:
         raise DTypeError(
             f"linalg.pinv({type_title(input.dtype)}{{{list(input.shape)}}}): expected a "
             "tensor with 2 or more dimensions of float, double, cfloat or cdouble types"
@@ -511,7 +546,7 @@ def linalg_matrix_rank(
     """
     require_tensor(input, "linalg_matrix_rank")
     check_matrix(input, "torch.linalg.matrix_rank", "input")
-    if input.dtype not in _EPSILONS:
+    if input.dtype.part not in _EPSILONS:
         raise DTypeError("This function doesn't handle types other than float and double")
     if tol is not None:
         atol, rtol = tol, 0.0
@@ -556,7 +591,7 @@ def lstsq(
     """
     require_tensor(input, "lstsq")
     check_matrix(input, "torch.linalg.lstsq", "input")
-    if input.dtype not in _EPSILONS:
+    if input.dtype.part not in _EPSILONS:
         raise DTypeError("This function doesn't handle types other than float and double")
     if input.dtype is not b.dtype:
         raise DTypeError(
@@ -576,8 +611,8 @@ def lstsq(
         )
     a, right_side = share_batch(input.node, right.node)
     m, n = a.shape[-2:]
-    tolerance = _EPSILONS[input.dtype] * max(m, n) if rcond is None else rcond
-    limits = ops.broadcast_to(ops.constant(tolerance, input.dtype), (*a.shape[:-2], 1, 1))
+    tolerance = _EPSILONS[input.dtype.part] * max(m, n) if rcond is None else rcond
+    limits = ops.broadcast_to(ops.constant(tolerance, input.dtype.part), (*a.shape[:-2], 1, 1))
     x, rank, values = ops.library("lstsq", a, right_side, limits)
     own = tuple(input.shape[:-2])  # what is about the matrix alone has its batch
     rank, values = _of_batch(rank, own, 0), _of_batch(values, own, 1)
@@ -607,7 +642,7 @@ def _facts(
     """Residuals, rank and singular values, or empty tensors in their place."""
     m, n = a.shape[-2:]
     rank, values = (ops.detach(node) for node in found)
-    nothing = give(ops.broadcast_to(ops.constant(0, a.dtype), (0,)), "", ())
+    nothing = give(ops.broadcast_to(ops.constant(0, a.dtype.part), (0,)), "", ())
     no_rank = give(ops.broadcast_to(ops.constant(0, int64), (0,)), "", ())
     full = driver == "gelsy" or bool((known_values(rank) == min(m, n)).all())
     if driver == "gels" and not full:
@@ -619,7 +654,9 @@ def _facts(
     if m > n and driver != "gelsy" and full:
         equations = give(a, "", ()) @ (solution.unsqueeze(-1) if vector else solution)
         gaps = equations - give(b, "", ())
-        residuals = (gaps * gaps).sum(-2)
+        residuals = (
+            (gaps * gaps.conj()).real.sum(-2) if gaps.is_complex() else (gaps * gaps).sum(-2)
+        )
     ranks = no_rank if driver == "gels" else give(ops.cast(rank, int64), "", ())
     singular = give(values, "", ()) if driver in ("gelsd", "gelss") else nothing
     return residuals, ranks, singular
@@ -636,16 +673,16 @@ def _basis(A: Tensor, q: int, niter: int) -> Tensor:
     drawn = randn(A.shape[-1], q, dtype=A.dtype)
     found: Tensor = qr(matmul(A, drawn))[0]
     for _ in range(niter):  # each turn damps the small singular values once more
-        found = qr(matmul(A.mT, found))[0]
+        found = qr(matmul(A.mH, found))[0]
         found = qr(matmul(A, found))[0]
     return found
 
 
 def _factors(A: Tensor, q: int, niter: int) -> Factors:
     wide = A.shape[-2] < A.shape[-1]
-    tall = A.mT if wide else A
+    tall = A.mH if wide else A
     basis = _basis(tall, q, niter)
-    inner, values, right = svd(matmul(basis.mT, tall))
+    inner, values, right = svd(matmul(basis.mH, tall))
     left = matmul(basis, inner)
     return (right, values, left) if wide else (left, values, right)
 

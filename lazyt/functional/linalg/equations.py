@@ -312,7 +312,7 @@ def _sum_out(operand: Labelled, needed: set[int]) -> Labelled:
     axes = tuple(i for i, label in enumerate(labels) if label not in needed)
     if not axes:
         return operand
-    if node.dtype.kind != "f":
+    if node.dtype.kind not in "fc":
         node = ops.cast(node, int64)
     return tuple(label for label in labels if label in needed), ops.reduce_("sum", node, axes)
 

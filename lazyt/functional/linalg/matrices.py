@@ -67,7 +67,7 @@ def require_square(input: Tensor, title: str) -> None:
 
 def check_floating(input: Tensor, function: str, low: bool = True) -> None:
     """Raise DTypeError for integers and, unless ``low`` precision is taken, for 16-bit floats."""
-    if input.dtype.kind != "f":
+    if input.dtype.kind not in "fc":
         raise DTypeError(
             f"{function}: Expected a floating point or complex tensor as input. "
             f"Got {torch_name(input.dtype)}"
@@ -79,8 +79,9 @@ def check_floating(input: Tensor, function: str, low: bool = True) -> None:
 
 
 def check_kernel(input: Tensor, kernel: str) -> None:
-    """Raise UnsupportedTypeError (a NotImplementedError) for all but float32 and float64."""
-    if input.dtype.kind != "f" or input.dtype.is_half:
+    """Raise UnsupportedTypeError (a NotImplementedError) for all but float32, float64 and complex
+    types."""
+    if input.dtype.kind not in "fc" or input.dtype.is_half:
         refuse(kernel, input.dtype)
 
 
@@ -130,10 +131,10 @@ def require_success(info: Node, function: str, reason: Callable[[int], str]) -> 
     packed = info
     while packed.op is not ops.LIBRARY:
         packed = packed.inputs[0]
-    if packed.size == 0 or not _is_computable(packed):
+    if packed.size == 0 or not is_computable(packed):
         return
     pending.realize_now([packed], f"{function} checks its result")
-    found: Any = packed.data.as_numpy(packed.dtype, packed.shape)[..., -1]
+    found: Any = packed.data.as_numpy(packed.dtype, packed.shape)[..., -1].real
     failed = np.flatnonzero(found)
     if len(failed):
         code = int(found.reshape(-1)[failed[0]])
@@ -141,7 +142,8 @@ def require_success(info: Node, function: str, reason: Callable[[int], str]) -> 
         raise LinAlgError(f"{function}: {batch}{reason(code)}")
 
 
-def _is_computable(node: Node) -> bool:
+def is_computable(node: Node) -> bool:
+    """Whether all values that ``node`` depends on exist."""
     if node.data is not None:
         return True
     order = topological([node], lambda item: item.data is not None)

@@ -78,7 +78,10 @@ def _inverse_power(total: Expr, p: Expr) -> Expr:
 
 
 def norm_node(node: Node, p: float, axes: tuple[int, ...]) -> Node:
-    """The p-norm over ``axes``, which are removed, in the type of ``node``, no 16-bit one."""
+    """The p-norm over ``axes``, which are removed, in the type of ``node``, no 16-bit one; of
+    complex numbers in that of their parts."""
+    if node.dtype.kind == "c":
+        node = ops.apply("magnitude", node)
     dtype = node.dtype
     if p == 2:
         squares = mapped(_square, (node,), dtype, None)
@@ -99,7 +102,7 @@ def _result_dtype(input: Tensor, dtype: Any, function: str) -> DType:
     if dtype is None:
         return input.dtype
     wanted = as_dtype(dtype)
-    if wanted.kind != "f":
+    if wanted.kind not in "fc":
         raise DTypeError(
             f"{function}: the desired dtype should be either floating point or complex, but got "
             f"{torch_name(wanted)} instead"
@@ -146,7 +149,7 @@ def vector_norm(
     axes = normalize_dims(dim, len(input.shape))
     _check_not_empty(tuple(input.shape), p, axes, dim)
     node = norm_node(ops.cast(input.node, wanted.compute), p, axes)
-    node = ops.cast(node, wanted)
+    node = ops.cast(node, wanted.part)
     if keepdim:
         node = ops.reshape(node, keepdim_shape(tuple(input.shape), axes))
     return give(node, "LinalgVectorNorm", (input,), out)
@@ -319,7 +322,7 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of ``input - other``, which broadcast. Raises DTypeError for whole numbers."""
     gap: Tensor = input - other
-    if gap.dtype.kind != "f":
+    if gap.dtype.kind not in "fc":
         raise DTypeError(
             "norm(): input dtype should be either floating point or complex. "
             f"Got {torch_name(gap.dtype)} instead."

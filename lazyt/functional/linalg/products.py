@@ -101,7 +101,9 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @function(method=True, cast="widest")
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """``dot``: of real numbers the same. Raises ShapeError and DTypeError."""
+    """``dot`` of the conjugate of ``input``. Raises ShapeError and DTypeError."""
+    if require_tensor(input, "vdot").dtype.kind == "c":
+        input = input.conj()
     return dot(input, other, out=out)
 
 
@@ -550,14 +552,14 @@ def cross(
 @function()
 @in_low_precision
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
-    """The scalar products of vectors along ``dim``; the rest broadcasts.
+    """The scalar products of vectors along ``dim``, of conjugates of ``x``; the rest broadcasts.
 
     Raises DTypeError for integers and two dtypes, ShapeError for shapes that do not broadcast.
     """
     require_tensor(x, "vecdot", "x")
     check_floating(x, "linalg.vecdot")
     check_same_dtype(x, y, "linalg.vecdot", ("x", "y"))
-    product: Tensor = x * y
+    product: Tensor = x.conj() * y
     total: Tensor = product.sum(dim)
     return give(total.node, "LinalgVecdot", (x, y), out)
 
@@ -619,7 +621,7 @@ def _powers(x: Tensor, count: int) -> Tensor:
     """``x ** 0`` to ``x ** (count - 1)`` along a new last dimension, each from the one before."""
     node = x.node
     dtype = node.dtype
-    if dtype.kind != "f":
+    if dtype.kind not in "fc":
         node, dtype = ops.cast(node, int64), int64
     flat = (*node.shape, 1)
     one = ops.broadcast_to(ops.constant(1, dtype), flat)

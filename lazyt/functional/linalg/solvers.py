@@ -31,9 +31,10 @@ from lazyt.functional.results import SAME_DTYPE, give, takes_outputs
 from lazyt.handle.autocast import in_full_precision
 from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
-from lazyt.ir.dtypes import int32
+from lazyt.ir.dtypes import DType, int32
 from lazyt.ir.graph import Node
 from lazyt.ops.matrix_algebra import (
+    adjoint,
     column,
     columns,
     identity,
@@ -151,7 +152,8 @@ def logdet(input: Tensor) -> Tensor:
     """The logarithm of determinants: NaN for negative ones, -inf for 0."""
     require_tensor(input, "logdet")
     sign, size = _signs_and_logs(input, "logdet")
-    result: Tensor = sign.detach().log() + size
+    kept = sign if sign.is_complex() else sign.detach()
+    result: Tensor = kept.log() + size
     return result
 
 
@@ -315,9 +317,9 @@ def cholesky_solve(
     check_same_dtype(input2, input, "cholesky_solve")
     check_kernel(input, "cholesky_solve_cpu")
     factor, right = share_batch(input2.node, input.node)
-    lower = transpose(factor) if upper else factor
+    lower = adjoint(factor) if upper else factor
     half = substituted(lower, right, False, False)
-    x = substituted(transpose(lower), half, True, False)
+    x = substituted(adjoint(lower), half, True, False)
     return give_columns(x, "CholeskySolve", (input, input2), out)
 
 
@@ -328,9 +330,9 @@ def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Tensor | None =
     require_tensor(input, "cholesky_inverse")
     check_square(input, "cholesky_inverse")
     check_kernel(input, "cholesky_inverse_out_cpu")
-    lower = transpose(input.node) if upper else input.node
+    lower = adjoint(input.node) if upper else input.node
     half = substituted(lower, identity(lower), False, False)
-    x = substituted(transpose(lower), half, True, False)
+    x = substituted(adjoint(lower), half, True, False)
     return give_columns(x, "CholeskyInverse", (input,), out)
 
 
@@ -376,31 +378,6 @@ def tensorsolve(
         )
     flat = solve(input.reshape(prod(rest), prod(rest)), other.reshape(-1))
     return give(ops.reshape(flat.node, rest), "View", (flat,), out)
-
-
-@function()
-def eig(A: Tensor) -> Any:
-    """Not supported: eigenvalues of general matrices are complex, and no tensor is.
-
-    Raises LazytError; ``eigh`` is there for symmetric matrices.
-    """
-    require_tensor(A, "eig", "A")
-    check_square(A, "linalg.eig")
-    raise LazytError(
-        "linalg.eig: eigenvalues of general matrices are complex numbers, which lazyt's tensors do "
-        "not hold. Use linalg.eigh for symmetric matrices."
-    )
-
-
-@function()
-def eigvals(A: Tensor) -> Any:
-    """Not supported, as ``eig``; raises LazytError."""
-    require_tensor(A, "eigvals", "A")
-    check_square(A, "linalg.eigvals")
-    raise LazytError(
-        "linalg.eigvals: eigenvalues of general matrices are complex numbers, which lazyt's "
-        "tensors do not hold. Use linalg.eigvalsh for symmetric matrices."
-    )
 
 
 # LU factorization with row exchanges, and what is made of its factors.
@@ -478,7 +455,7 @@ def linalg_lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
     require_tensor(A, "linalg_lu", "A")
     packed, _, order, _ = _factors(A, pivot, "linalg.lu")
     low, high = _triangles(packed)
-    exchange = give(turned(_exchange(order)), "", ())
+    exchange = give(turned(_exchange(order, packed.dtype)), "", ())
     return return_types.linalg_lu(
         (exchange, give(low, "LinalgLu", (A,)), give(high, "LinalgLu", (A,)))
     )
@@ -492,13 +469,13 @@ def _triangles(packed: Node) -> tuple[Node, Node]:
     return plus(lower(left, -1), unit), upper_triangle(rows(packed, 0, k))
 
 
-def _exchange(order: Node) -> Node:
+def _exchange(order: Node, dtype: DType) -> Node:
     """The matrix that puts rows into ``order``."""
     counts = ops.cast(ops.iota(order.shape[-1]), order.dtype)
-    return ops.cast(ops.apply("eq", column(order), counts), order.dtype)
+    return ops.cast(ops.apply("eq", column(order), counts), dtype)
 
 
-def _order_of(pivots: Tensor, count: int, dtype: Any) -> Node:
+def _order_of(pivots: Tensor, count: int, dtype: DType) -> Node:
     """The order of ``count`` rows after LAPACK's exchanges."""
     if pivots.dtype is not int32:
         raise LazytError(
@@ -506,7 +483,7 @@ def _order_of(pivots: Tensor, count: int, dtype: Any) -> Node:
             "\nNote: this function is intended to be used with the output produced by "
             "torch.linalg.lu_factor"
         )
-    numbers = column(ops.cast(pivots.node, dtype))
+    numbers = column(ops.cast(pivots.node, dtype.part))
     return ops.library("exchanges", numbers, mode=str(count))[0]
 
 
@@ -527,7 +504,7 @@ def lu_unpack(
         low, high = (give(part, "LuUnpack", (LU_data,)) for part in _triangles(node))
     if unpack_pivots:
         order = _order_of(LU_pivots, node.shape[-2], node.dtype)
-        exchange = give(turned(_exchange(order)), "", ())
+        exchange = give(turned(_exchange(order, node.dtype)), "", ())
     return return_types.lu_unpack((exchange, low, high))
 
 
@@ -538,7 +515,7 @@ def linalg_lu_solve(
 ) -> Tensor:  # fmt: skip
     """``X`` with ``A @ X = B`` from the packed factors of ``A``; batches broadcast.
 
-    Unless ``left``, ``X @ A = B``; with ``adjoint``, ``A.mT`` in the place of ``A``. Raises
+    Unless ``left``, ``X @ A = B``; with ``adjoint``, ``A.mH`` in the place of ``A``. Raises
     ShapeError and DTypeError.
     """
     check_floating(LU, "torch.linalg.lu_solve")
@@ -547,9 +524,10 @@ def linalg_lu_solve(
     check_equation(LU, B, "linalg.lu_solve", left)
     check_same_dtype(LU, B, "linalg.lu_solve", ("LU", "B"))
     check_kernel(LU, "lu_solve_cpu")
-    exchange = _exchange(_order_of(pivots, LU.shape[-2], LU.dtype))
+    exchange = _exchange(_order_of(pivots, LU.shape[-2], LU.dtype), LU.dtype)
     right = B.node if left else turned(B.node)
-    packed, right, exchange = share_batch(LU.node, right, exchange)
+    given = ops.conj(LU.node) if adjoint else LU.node
+    packed, right, exchange = share_batch(given, right, exchange)
     if adjoint == left:  # the transposed equation
         half = substituted(turned(packed), right, False, False)
         x = product(turned(exchange), substituted(turned(packed), half, True, True))

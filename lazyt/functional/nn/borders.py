@@ -13,6 +13,7 @@ from lazyt.functional.creation.nesting import refuse_number
 from lazyt.functional.operands import as_number, as_shape, require_tensor
 from lazyt.functional.result_layout import channels_like_first
 from lazyt.functional.results import give
+from lazyt.functional.type_promotion import c_name
 from lazyt.handle.autocast import raised
 from lazyt.handle.dispatch import lay_out, wrap
 from lazyt.handle.function_table import declare_grad_fn, function
@@ -223,7 +224,11 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
     if number is None:
         raise DTypeError(f"constant_pad_nd(): argument 'value' (position 3) must be Number, not "
                          f"{type(value).__name__}")  # fmt: skip
-    if input.dtype.kind in "ui":
+    if isinstance(number, complex):
+        if input.dtype.kind != "c":
+            name = c_name(input.dtype)
+            raise LazytError(f"value cannot be converted to type {name} without overflow")
+    elif input.dtype.kind in "ui":
         number = int(number)
     low, high = tuple(max(a, 0) for a in before), tuple(max(b, 0) for b in after)
     return as_cut(ops.pad(node, low, high, (0,) * rank, number), input, max((*low, *high, 0)))

@@ -86,7 +86,7 @@ def unfold(
     kernel, gaps = _pair(kernel_size, "kernel_size"), _pair(dilation, "dilation")
     edge, steps = _pair(padding, "padding"), _pair(stride, "stride")
     _check(kernel, gaps, steps, edge)
-    if input.dtype is not bool_:
+    if input.dtype is not bool_ and input.dtype.kind != "c":
         require_floating("im2col_out_cpu", input.dtype)
     names = "with possibly 0 batch size and other non-zero dimensions for input"
     node = _batch(input, 3, names)
@@ -121,7 +121,7 @@ def fold(
     node = _batch(input, 2, names)
     if input.dtype is bool_:  # sums of bools say whether there is a true one
         node = ops.cast(node, float32)
-    else:
+    elif input.dtype.kind != "c":
         require_floating("col2im_out_cpu", input.dtype)
     _check_columns(node.shape, size, kernel, gaps, edge, steps)
     channels = node.shape[1] // math.prod(kernel)

@@ -54,7 +54,7 @@ def _dropped(input: Tensor, p: float, training: bool, inplace: bool, shape: Shap
     if p == 1:
         kept = mapped(_MUL, (node, zero), dtype, dtype)
         return written(input, give(kept, "Mul", (input,)), inplace)
-    if dtype.kind != "f" and node.size:
+    if dtype.kind not in "fc" and node.size:
         refuse_cast(get_default_dtype(), dtype)
     scaled = mapped(_MUL, (node, constant_of(1 / (1 - p), dtype.compute)), dtype, dtype)
     result = choose(drop_mask(shape, 1 - p), scaled, zero, dtype)
@@ -168,7 +168,7 @@ def _alpha_dropped(input: Tensor, p: float, training: bool, inplace: bool, shape
     node, dtype = input.node, input.dtype
     if p == 1:
         return _dropped(input, p, training, inplace, shape)
-    if dtype.kind != "f" and node.size:  # PyTorch multiplies bools as int64
+    if dtype.kind not in "fc" and node.size:  # PyTorch multiplies bools as int64
         refuse_cast(get_default_dtype(), int64 if dtype.kind == "b" else dtype)
     scale = 1 / math.sqrt((_LIMIT * _LIMIT * p + 1) * (1 - p))
     numbers = (scale, -_LIMIT * scale, _LIMIT * scale * p)

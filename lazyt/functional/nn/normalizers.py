@@ -10,7 +10,7 @@ from lazyt.functional.operands import mapped, normalize_dim, normalize_dims, num
 from lazyt.functional.reductions.reductions import reduce_node, wider
 from lazyt.functional.result_layout import row_major
 from lazyt.functional.results import SAME_DTYPE, give
-from lazyt.functional.type_promotion import as_dtype, get_default_dtype, require_floating
+from lazyt.functional.type_promotion import as_dtype, inexact, require_floating
 from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType
@@ -115,12 +115,13 @@ def logsumexp(
     input: Tensor, dim: Any, keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
     """``log(sum(exp(x)))`` along dimensions, without overflow."""
-    dtype = wider(input.dtype if input.dtype.kind == "f" else get_default_dtype(), out)
+    dtype = wider(inexact(input.dtype), out)
     wide = dtype.compute
     node = ops.cast(input.node, wide)
     axes = normalize_dims(dim, len(node.shape))
     if node.size:
-        top = mapped(_safe_top, (_top(node, axes),), wide, None)
+        sizes = ops.apply("real", node) if wide.kind == "c" else node
+        top = ops.cast(mapped(_safe_top, (_top(sizes, axes),), sizes.dtype, None), wide)
         raised = mapped(_exp_safe_gap, (node, top), wide, None)
         node = mapped(_log_plus, (reduce_node("sum", raised, axes, True), top), wide, dtype)
     else:

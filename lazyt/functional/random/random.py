@@ -39,6 +39,7 @@ from lazyt.handle.dispatch import lay_out
 from lazyt.handle.function_table import declare, function
 from lazyt.handle.layout import strides_in
 from lazyt.handle.tensor import Tensor
+from lazyt.handle.views import as_pairs
 from lazyt.ir.dtypes import (
     DType,
     bool_,
@@ -73,7 +74,9 @@ def _unit_float(bits: Expr) -> Expr:
 
 
 def uniform_node(shape: Shape, dtype: DType, generator: Generator | None) -> Node:
-    """Numbers in [0, 1); float64 draws 53 bits, the other types 24."""
+    """Numbers in [0, 1); float64 draws 53 bits, the other types 24. Both parts of complex ones."""
+    if dtype.kind == "c":
+        return as_pairs(uniform_node((*shape, 2), dtype.part, generator))
     if dtype is float64:
         high = ops.cast(_bits(shape, generator), float64)
         low = ops.cast(_bits(shape, generator), float64)
@@ -92,7 +95,12 @@ def uniform_node(shape: Shape, dtype: DType, generator: Generator | None) -> Nod
 
 
 def normal_node(shape: Shape, dtype: DType, generator: Generator | None) -> Node:
-    """Standard normal numbers by Box and Muller (1958), one from every two uniform ones."""
+    """Standard normal numbers by Box and Muller (1958), one from every two uniform ones. The parts
+    of complex ones have half of the variance each."""
+    if dtype.kind == "c":
+        parts = normal_node((*shape, 2), dtype.part, generator)
+        half = ops.constant(math.sqrt(0.5), dtype.part)
+        return as_pairs(ops.apply("mul", parts, half))
     wide = float64 if dtype is float64 else float32
     first = uniform_node(shape, wide, generator)
     second = uniform_node(shape, wide, generator)
@@ -137,9 +145,10 @@ def exponential_node(shape: Shape, dtype: DType, generator: Generator | None) ->
     return ops.elementwise(expr, (drawn,))
 
 
-def check_floating(dtype: DType, kernel: str) -> None:
-    """Raise NoKernelError for whole numbers, as PyTorch names its kernel."""
-    if dtype.kind != "f":
+def check_floating(dtype: DType, kernel: str, kinds: str = "f") -> None:
+    """Raise NoKernelError for whole numbers, and for complex ones unless they are among ``kinds``,
+    as PyTorch names its kernel."""
+    if dtype.kind not in kinds:
         raise NoKernelError(f"\"{kernel}\" not implemented for '{torch_name(dtype)}'")
 
 
@@ -179,7 +188,7 @@ def _made(
     default = get_default_dtype() if out is None else out.dtype
     wanted = default if dtype is None else as_dtype(dtype)
     if kernel:
-        check_floating(wanted, kernel)
+        check_floating(wanted, kernel, "fc")
     node = draw(shape, wanted, generator)
     return fresh(node, requires_grad, place) if out is None else give(node, name, (), out)
 
@@ -557,15 +566,16 @@ def uniform_(
 ) -> Tensor:  # fmt: skip
     """Write numbers evenly distributed over [from, to). Raises LazytError where from > to."""
     low = _from(from_, kwargs, "uniform_")
-    check_floating(self.dtype, "check_uniform_bounds")
+    check_floating(self.dtype, "check_uniform_bounds", "fc")
     if not low <= to:  # nor NaN
         raise LazytError(
             f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={to:g}"
         )
-    drawn = uniform_node(tuple(self.shape), self.dtype, generator)
-    wide = self.dtype.compute
-    nodes = (drawn, _number(low, wide), _number(to - low, wide))
-    return _written(self, mapped(_scaled, nodes, wide, wide))
+    kind, shape = self.dtype, tuple(self.shape)
+    drawn = uniform_node(shape if kind.kind == "f" else (*shape, 2), kind.part, generator)
+    wide = kind.part.compute
+    scaled = mapped(_scaled, (drawn, _number(low, wide), _number(to - low, wide)), wide, wide)
+    return _written(self, as_pairs(scaled) if kind.kind == "c" else scaled)
 
 
 @function(method=True)
@@ -575,7 +585,7 @@ def normal_(
     """Write normal numbers. Raises LazytError for a negative deviation."""
     if not std >= 0:  # nor NaN
         raise LazytError(f"normal expects std >= 0.0, but found std {std:g}")
-    check_floating(self.dtype, "normal_kernel_cpu")
+    check_floating(self.dtype, "normal_kernel_cpu", "fc")
     wide = self.dtype.compute
     nodes = (normal_node(tuple(self.shape), wide, generator), _number(mean, wide),
              _number(std, wide))  # fmt: skip

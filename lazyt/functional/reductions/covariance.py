@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lazyt.errors import DTypeError, LazytError, ShapeError, warn
+from lazyt.functional.elementwise.complex_numbers import complex
 from lazyt.functional.linalg.matrices import diag
 from lazyt.functional.linalg.products import mm
 from lazyt.functional.operands import require_tensor
@@ -84,7 +85,7 @@ def _covariance(
                 "cov(): degrees of freedom is <= 0. Correction should be strictly less than the "
                 "number of observations."
             )
-        result = (mm(centred, centred.t()) / max(freedom, 0)).squeeze()
+        result = (mm(centred, centred.t().conj()) / max(freedom, 0)).squeeze()
         return result
     total: Tensor = weights.sum()
     reason = "the weights of cov() are checked"
@@ -97,7 +98,7 @@ def _covariance(
         scale = total
     else:
         scale = total - correction * (weights * aweights).sum() / total
-    result = (mm(centred, (centred * weights).t()) / scale.clamp(min=0)).squeeze()
+    result = (mm(centred, (centred * weights).t().conj()) / scale.clamp(min=0)).squeeze()
     return result
 
 
@@ -117,7 +118,9 @@ def corrcoef(input: Tensor) -> Tensor:
     if not shared.shape:
         alone: Tensor = shared / shared
         return alone
-    deviations = diag(shared).sqrt()
+    deviations = diag(shared).real.sqrt()
     scaled = shared / deviations.reshape(-1, 1) / deviations.reshape(1, -1)
+    if scaled.dtype.kind == "c":
+        return complex(scaled.real.clamp(-1, 1), scaled.imag.clamp(-1, 1))
     clipped: Tensor = scaled.clamp(-1, 1)
     return clipped

@@ -166,7 +166,7 @@ def _spacings(spacing: Any, axes: Sequence[int], rank: int, given: bool) -> list
 
 
 def _derivative(y: Tensor, axis: int, step: Any, edge_order: int) -> Tensor:
-    if y.dtype.kind not in "fb":
+    if y.dtype.kind not in "fbc":
         y = y.to(get_default_dtype())
     count = y.shape[axis]
     parts = [y.narrow(axis, i, count - 2) for i in range(3)] if count > 2 else []

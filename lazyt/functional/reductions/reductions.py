@@ -72,7 +72,7 @@ def _accumulating(dtype: DType, wanted: Any) -> DType:
     """The dtype of a sum: whole numbers and bools add up in int64."""
     if wanted is not None:
         return as_dtype(wanted)
-    return dtype if dtype.kind == "f" else int64
+    return dtype if dtype.kind in "fc" else int64
 
 
 def _folded(kind: str, input: Tensor, dim: Any, keepdim: bool, dtype: Any) -> Node:
@@ -114,7 +114,7 @@ def nanmean(
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """The mean of what is not NaN. Raises DTypeError for whole numbers."""
-    if input.dtype.kind != "f":
+    if input.dtype.kind not in "fc":
         raise DTypeError(
             "nanmean(): expected input to have floating point or complex dtype but got "
             + torch_name(input.dtype)
@@ -161,13 +161,13 @@ def mean_node(node: Node, axes: tuple[int, ...], keepdim: bool) -> Node:
 
 def wider(dtype: DType, out: Tensor | None) -> DType:
     """The type in which to reduce floating point into ``out``: that of ``out`` if it holds more."""
-    if out is None or not dtype.kind == out.dtype.kind == "f":
+    if out is None or dtype.kind != out.dtype.kind or dtype.kind not in "fc":
         return dtype
     return out.dtype if out.dtype.itemsize > dtype.itemsize else dtype
 
 
 def _require_float(name: str, which: str, dtype: DType) -> None:
-    if dtype.kind != "f":
+    if dtype.kind not in "fc":
         raise DTypeError(
             f"{name}(): could not infer output dtype. {which} dtype must be either a floating "
             f"point or complex dtype. Got: {torch_name(dtype)}"
@@ -196,29 +196,37 @@ def _deviations(node: Node, axes: tuple[int, ...]) -> Node:
     """The sum of squared distances from the mean, in two passes for accuracy."""
     centre = mean_node(node, axes, True)
     gap = mapped(_SUB, (node, centre), node.dtype, node.dtype)
+    if node.dtype.kind == "c":
+        return ops.reduce_("sum", mapped(_squared_size, (gap,), node.dtype, None), axes)
     return ops.reduce_("sum", mapped(_MUL, (gap, gap), node.dtype, node.dtype), axes)
+
+
+def _squared_size(z: Expr) -> Expr:
+    parts = (call(part, z) for part in ("real", "imag"))
+    return call("add", *(call("mul", x, x) for x in parts))
 
 
 def _spread(
     input: Tensor, dim: Any, correction: float, keepdim: bool, root: bool, name: str,
     out: Tensor | None = None,
 ) -> Node:  # fmt: skip
-    if input.dtype.kind != "f":
+    if input.dtype.kind not in "fc":
         raise DTypeError(f"{name} only support floating point and complex dtypes")
     dtype = wider(input.dtype, out)
     node = ops.cast(input.node, dtype.compute)
     axes = normalize_dims(dim, len(node.shape))
     if not node.shape:
-        total = mapped(_SUB, (node, node), node.dtype, node.dtype)
+        total = mapped(_SUB, (node, node), node.dtype, node.dtype.part)
     else:
         total = _deviations(node, axes)
     degrees = builtins.max(_count(node.shape, axes) - correction, 0)
-    result = mapped(_DIV, (total, constant_of(float(degrees), node.dtype)), node.dtype, node.dtype)
+    kind = total.dtype
+    result = mapped(_DIV, (total, constant_of(float(degrees), kind)), kind, kind)
     if root:
-        result = mapped(_safe_root, (result,), node.dtype, node.dtype)
+        result = mapped(_safe_root, (result,), kind, kind)
     if keepdim:
         result = ops.reshape(result, keepdim_shape(node.shape, axes))
-    return ops.cast(result, dtype)
+    return ops.cast(result, dtype.part)
 
 
 def _safe_root(x: Expr) -> Expr:
@@ -533,7 +541,7 @@ def _scan(input: Tensor, kind: str, dim: int, dtype: Any, out: Tensor | None) ->
             f"{c_name(out.dtype)} instead"
         )
     wanted = as_dtype(dtype) if dtype is not None else node.dtype
-    if dtype is None and wanted.kind != "f":
+    if dtype is None and wanted.kind not in "fc":
         wanted = int64
     node = ops.cast(node, wanted)
     if not node.shape or not node.size:
@@ -607,7 +615,7 @@ def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tenso
     node = require_tensor(input, "logcumsumexp").node
     axis = normalize_dim(dim, len(node.shape))
     dtype = node.dtype
-    if dtype.kind != "f":
+    if dtype.kind not in "fc":
         raise NoKernelError(f"\"logcumsumexp_out_cpu\" not implemented for '{torch_name(dtype)}'")
     total, rank = ops.cast(node, dtype.compute), len(node.shape)
     step = 1

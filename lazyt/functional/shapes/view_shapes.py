@@ -10,7 +10,13 @@ from typing import Any
 from lazyt import ops
 from lazyt.autograd.handles import root_view
 from lazyt.errors import DTypeError, LazytError, ShapeError
-from lazyt.functional.operands import as_shape, normalize_dim, sizes_by_name, wrong_arguments
+from lazyt.functional.operands import (
+    as_shape,
+    normalize_dim,
+    require_tensor,
+    sizes_by_name,
+    wrong_arguments,
+)
 from lazyt.functional.result_layout import preserving, row_major
 from lazyt.functional.shapes.view_parts import as_strided, remembered
 from lazyt.functional.type_promotion import as_dtype
@@ -30,6 +36,7 @@ from lazyt.handle.storage import Storage
 from lazyt.handle.tape import AccumulateGrad, hand_over
 from lazyt.handle.tensor import Tensor
 from lazyt.handle.views import (
+    Conjugate,
     Expand,
     Permute,
     Reshape,
@@ -40,12 +47,13 @@ from lazyt.handle.views import (
     contiguous_strides,
     is_contiguous,
     strides_of_view,
+    use_complex,
 )
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Shape
 
 __all__ = [
-    "adjoint", "as_strided_", "broadcast_to", "clone", "detach", "detach_", "flatten",
+    "adjoint", "as_strided_", "broadcast_to", "clone", "conj", "detach", "detach_", "flatten",
     "is_same_size", "moveaxis", "movedim", "permute", "ravel", "reshape", "resize_as_", "squeeze",
     "squeeze_", "swapaxes", "swapaxes_", "swapdims", "swapdims_", "t", "t_", "transpose",
     "transpose_", "unflatten", "unsqueeze", "unsqueeze_",
@@ -267,27 +275,39 @@ def _matrices_transposed(input: Tensor, name: str = "mT") -> Tensor:
     return _swapped(input, rank - 2, rank - 1, "Transpose") if rank else input
 
 
+@function(method=True)
+def conj(input: Tensor) -> Tensor:
+    """A view with the other sign of the imaginary parts, whose conjugate bit is set; the tensor
+    itself where its numbers are real."""
+    tensor = require_tensor(input, "conj")
+    if tensor.dtype.kind != "c":
+        return tensor
+    use_complex.any = True
+    shape = tuple(tensor.shape)
+    return view_of(tensor, (Conjugate(),), shape, tensor.strides, tensor._offset, "Conj")
+
+
 @function()
 @method()
 def adjoint(input: Tensor) -> Tensor:
-    """``mH``: the last two dimensions exchanged; all elements are real. ShapeError for vectors."""
-    return _matrices_transposed(input, "adjoint()")
+    """``mH``: conjugates with the last two dimensions exchanged. Raises ShapeError for vectors."""
+    return conj(_matrices_transposed(input, "adjoint()"))
 
 
 def _conjugate_matrices(input: Tensor) -> Tensor:
-    """The last two dimensions exchanged. Raises ShapeError for vectors."""
-    return _matrices_transposed(input, "mH")
+    """Conjugates with the last two dimensions exchanged. Raises ShapeError for vectors."""
+    return conj(_matrices_transposed(input, "mH"))
 
 
 def _conjugate_matrix(input: Tensor) -> Tensor:
-    """A matrix transposed. Raises ShapeError for other ranks than 2 and 0."""
+    """A matrix transposed, of conjugates. Raises ShapeError for other ranks than 2 and 0."""
     rank = input.ndim
     if rank not in (0, 2):
         more = " For batches of matrices, consider using tensor.mH" if rank > 2 else ""
         raise ShapeError(
             f"tensor.H is only supported on matrices (2-D tensors). Got {rank}-D tensor.{more}"
         )
-    return t(input)
+    return conj(t(input))
 
 
 add_property("T", property(_reversed))

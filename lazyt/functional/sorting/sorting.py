@@ -463,7 +463,7 @@ def _check_quantile(node: Node, q: Any, interpolation: str) -> Node:
             raise LazytError("quantile() q values must be in the range [0, 1]")
         return q.node
     number = as_number(q)
-    if number is None:
+    if number is None or isinstance(number, complex):
         raise DTypeError("quantile(): argument 'q' must be a tensor or a number")
     if not 0 <= number <= 1:
         raise LazytError(f"quantile() q must be in the range [0, 1] but got {number}")

@@ -93,8 +93,11 @@ class _Versioned(ctypes.Structure):
     title = b"dltensor_versioned"
 
 
-_CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
-_ELEMENTS = {(4 if t is dtypes.bfloat16 else _CODES[t.kind], 8 * t.itemsize): t for t in dtypes.ALL}
+_CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+_ELEMENTS = {
+    (4 if t is dtypes.bfloat16 else _CODES[t.kind], 8 * t.itemsize): t
+    for t in (*dtypes.ALL, *dtypes.COMPLEX)
+}
 _CODE_OF = {dtype: key for key, dtype in _ELEMENTS.items()}
 
 # ---------------------------------------------------------------------- capsules
@@ -186,6 +189,8 @@ def dlpack(
     """
     if self.requires_grad:
         raise ExchangeError("Can't export tensors that require gradient, use tensor.detach()")
+    if self.is_conj():
+        raise ExchangeError("Can't export tensors with the conjugate bit set")
     if self.is_cuda:
         raise ExchangeError(f"the memory of {self.device} is not shared with others: use .cpu()")
     if stream is not None and type(stream) is not int:

@@ -72,6 +72,8 @@ def memory_of_view(tensor: Tensor, reason: str) -> Buffer | None:
     if node.form < PLACED:
         return None
     view = tensor._view
+    if view is not None and view.conjugated:
+        return None
     if node.data is None and view is not None and not view.root and _is_worth_it(node):
         shown = view.shown(storage)
         if shown is None or shown.data is None:
@@ -98,18 +100,19 @@ def number_in(tensor: Tensor, reason: str) -> Number | None:
     """The only element of ``tensor``, computed when it is pending, as ``realize_now`` does for
     ``reason``; None for dtypes and devices that NumPy has to read."""
     view, storage = tensor._view, tensor._storage
-    cell = _CELLS.get(storage.node.dtype)
+    cell = _CELLS.get(tensor.dtype)
     if cell is None or storage.node.form < PLACED:
         return None
     found: Number
-    constant = _repeated(storage.node) if hook.watcher is None else None
+    plain = hook.watcher is None and (view is None or view.dtype is None)
+    constant = _repeated(storage.node) if plain else None
     if constant is not None and storage.share is None:  # there is nothing to compute
         found = cell(constant).value
         return found
     if view is not None:
         memory = memory_of_view(tensor, reason)
         if memory is not None:
-            place = view.offset * storage.node.dtype.itemsize
+            place = view.offset * tensor.dtype.itemsize
             found = cell.from_address(memory.ptr + place).value
             return found
     node = tensor.node

@@ -78,10 +78,10 @@ def numpy(self: Tensor, *, force: bool = False) -> Array:
     """An array that shares memory with the tensor: writes to either show in the other.
 
     Args:
-        force: detach first, and give a float32 copy of bfloat16.
+        force: detach first, and give a float32 copy of bfloat16, or one of conjugates.
 
     Raises GradientError for a tensor that requires its gradient, unless under ``no_grad``, and
-    DTypeError for bfloat16.
+    DTypeError for bfloat16, LazytError where the conjugate bit is set.
     """
     if self.device is not CPU:
         if not force:
@@ -97,6 +97,13 @@ def numpy(self: Tensor, *, force: bool = False) -> Array:
                 "Use tensor.detach().numpy() instead."
             )
         self = self.detach()
+    if self._view is not None and self._view.conjugated:
+        if not force:
+            raise LazytError(
+                "Can't call numpy() on Tensor that has conjugate bit set. "
+                "Use tensor.resolve_conj().numpy() instead."
+            )
+        return readable_values(self, "numpy()")
     if self.dtype is bfloat16:
         if force:
             return readable_values(self, "numpy()")
@@ -145,8 +152,8 @@ def from_numpy(ndarray: Array) -> Tensor:
         raise DTypeError(
             f"can't convert np.ndarray of type numpy.{array.dtype.type.__name__}. "
             "The only supported types are: "
-            "float64, float32, float16, int64, int32, int16, int8, uint64, uint32, uint16, uint8, "
-            "and bool."
+            "float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint64, "
+            "uint32, uint16, uint8, and bool."
         )
     if not array.dtype.isnative:
         raise ShapeError(

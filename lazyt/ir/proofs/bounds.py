@@ -38,7 +38,7 @@ from lazyt.ir.kernel import (
     Store,
 )
 from lazyt.ir.printer import failure, kernel_lines
-from lazyt.ir.scalar import Call, Const, Expr
+from lazyt.ir.scalar import Call, Const, Expr, real_number
 
 Range = tuple[int, int]
 Guards = tuple[Guard, ...]
@@ -205,7 +205,7 @@ def value_range(root: Expr, values: Mapping[str, Range | None]) -> Range | None:
         every = type_range(item.dtype)
         found: Range | None = None
         if isinstance(item, Const) and every is not None:
-            found = (int(item.value), int(item.value))
+            found = (int(real_number(item.value)),) * 2
         elif isinstance(item, Position):
             found = item.index.bounds
         elif isinstance(item, Var):
