@@ -62,11 +62,24 @@ def test_cheats_in_python_are_refused(name: str) -> None:
     assert verdict.kind in kinds and kinds <= set(KINDS), _told(verdict)
 
 
-@pytest.mark.parametrize("name", _some(CUDA, {"no_guard", "no_barrier", "no_grid"}))
+#: Where the checks find what is wrong.
+_CUDA_LINES = {
+    "no_barrier": "part[threadIdx.x] = s;", "barrier_of_some": "__syncthreads();",
+    "no_guard": "out[i] = x[i] * x[i];", "one_block": "out[i] = x[i] * x[i];",
+    "beyond_the_emulator": "s += part[j + 1];",
+    "shared_unwritten": "part[threadIdx.x] += x[blockIdx.x * d + j];",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _some(CUDA, {"no_barrier", "beyond_the_emulator", "no_grid"}))
 def test_cheats_in_cuda_are_refused(name: str) -> None:
     task, text, kinds = CUDA[name]
     verdict = judge_cuda(text, TASKS[task], QUICK)
     assert verdict.kind in kinds and kinds <= set(KINDS), _told(verdict)
+    if line := _CUDA_LINES.get(name):
+        number = [part.strip() for part in text.split("\n")].index(line) + 1
+        assert verdict.evidence.startswith(f"line {number}, `{line}`: "), _told(verdict)
+    assert verdict.notes == ["refused without a GPU; none was asked"]
 
 
 @pytest.mark.parametrize("name", _some(C, _SOME_HONEST))
@@ -90,6 +103,9 @@ def test_honest_cuda_is_accepted_but_not_timed(name: str) -> None:
     task, text = HONEST_CUDA[name]
     verdict = judge_cuda(text, TASKS[task], QUICK)
     assert verdict.accepted and not verdict.times.warm, _told(verdict)
+    given, left = verdict.notes
+    assert f"in {verdict.calls} launches" in given and "no race" in given
+    assert left == "not given: whether it runs on a GPU, and its time there"
 
 
 def test_the_zoo_is_large() -> None:

@@ -1,4 +1,6 @@
-"""CUDA C of a submission on the emulator: what a GPU would be asked for only once it is clean.
+"""CUDA C of a submission without a GPU: every launch goes through ``lazyt.check_cuda``, which finds
+races, accesses out of bounds, missed barriers and unwritten shared memory with their lines, and
+then through the emulator, whose values are judged. A GPU would be asked only after that.
 
 Two comments in the text say how it is launched, as ``lazyt.cuda_kernel`` takes it::
 
@@ -10,21 +12,34 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import lazyt
 from lazyt.bench.judge.judging import Draws, Options, TaskDraws, baseline_sides, judged
 from lazyt.bench.judge.process import Limits
 from lazyt.bench.judge.sides import PythonSide, Side
 from lazyt.bench.judge.tasks import Task
 from lazyt.bench.judge.verdicts import Refusal, Verdict
 from lazyt.bench.problems import described
+from lazyt.errors import LazytError
+from lazyt.runtime.cuda.checks import Finding, check_cuda
+from lazyt.runtime.cuda.checks.build import build, checker_object, take_checker
+from lazyt.runtime.cuda.checks.text import find_kernels
+from lazyt.runtime.cuda.driver import CudaError
 
 _MOST_BLOCK = 1024
 #: The emulator is slow: sizes are cut to this, which is what a block or two need.
 _MOST_EXTENT = 96
+#: Seconds of one checked launch.
+_CHECK_SECONDS = 10.0
+#: What a finding of the checks is in a verdict.
+_KINDS = {
+    "bounds": "bounds", "race": "race", "barrier": "race", "misaligned": "crash",
+    "crash": "crash", "hang": "timeout",
+}  # fmt: skip
 _OPERATORS: dict[type, Callable[[int, int], int]] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
@@ -67,15 +82,93 @@ def blocks(expression: str, dims: dict[str, int]) -> int:
         raise ValueError(f"cannot read the grid {expression!r}") from None
 
 
+class _Checks:
+    """Launches of a submission under ``lazyt.check_cuda``.
+
+    Args:
+        settings: the text, its grid and block, and the task's names.
+        refused: makes the exception that the process reports.
+
+    Raises what ``refused`` makes for a text without one kernel to judge.
+    """
+
+    def __init__(
+        self, settings: dict[str, Any], refused: Callable[[str, str], Exception]
+    ) -> None:  # fmt: skip
+        self._settings, self._refused = settings, refused
+        kernels = [item for item in find_kernels(settings["source"]) if not item.is_template]
+        if len(kernels) != 1:
+            names = ", ".join(item.name for item in kernels) or "none"
+            raise refused("compile", f"one __global__ function is judged; the text has {names}")
+        self._kernel = kernels[0]
+
+    def launch(self, given: Mapping[str, Any], like: Mapping[str, Any]) -> None:
+        """Refuses the submission if a launch with these arrays and numbers has a fault.
+
+        Args:
+            given: inputs as arrays, and numbers, by name.
+            like: arrays of the results' shapes and dtypes, by name.
+        """
+        settings, kernel = self._settings, self._kernel
+        sizes = {
+            name: extent
+            for key, shape in settings["inputs"].items()
+            for name, extent in zip(shape.split(), given[key].shape)
+        }
+        described = {name: f"{array.dtype}[{array.size}]" for name, array in like.items()}
+        known = {**sizes, **given, **described}
+        if unknown := [name for name in kernel.parameters if name not in known]:
+            raise self._refused("compile", f"the task has nothing called {', '.join(unknown)}")
+        if absent := [name for name in like if name not in kernel.parameters]:
+            raise self._refused("compile", f"the kernel has no parameter {', '.join(absent)}")
+        grid, block = settings["grid"], settings["block"]
+        try:
+            self._require_types({**given, **like})
+            count = -(-sizes[grid] // block) if grid in sizes else blocks(grid, sizes)
+            found = check_cuda(
+                settings["source"], kernel.name, count, block,
+                [known[name] for name in kernel.parameters], seconds=_CHECK_SECONDS,
+            )  # fmt: skip
+        except (ValueError, LazytError) as error:
+            raise self._refused("compile", _in_a_line(error)) from None
+        if found:
+            raise self._refused(*_told(found, settings["source"]))
+
+    def _require_types(self, known: Mapping[str, Any]) -> None:
+        """Refuses pointers to elements that are not as large as the task's."""
+        kernel = self._kernel
+        kinds = build(self._settings["source"], kernel.name).kernels[kernel.name].kinds
+        for name, (code, _, _, each) in zip(kernel.parameters, kinds):
+            array = known.get(name)
+            if hasattr(array, "dtype") and (code != "p" or each != array.itemsize):
+                text = f"line {kernel.line}: {name} should point to elements of {array.dtype}"
+                raise self._refused("compile", text)
+
+
+def _in_a_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]
+
+
+def _told(found: Sequence[Finding], text: str) -> tuple[str, str]:
+    """The kind and the evidence of the first finding."""
+    first = found[0]
+    kind = _KINDS.get(first.kind, "race")
+    if first.kind == "uninitialised" and "never written" in first.message:
+        kind = "unwritten"
+    line = " ".join(text.split("\n")[first.line - 1].split())[:80]
+    evidence = f"line {first.line}, `{line}`: {first.message}"
+    if first.other_line and first.other_line != first.line:
+        evidence += f"; the other access is in line {first.other_line}"
+    if lines := sorted({item.line for item in found[1:]} - {first.line}):
+        evidence += f"; more in line {', '.join(map(str, lines[:5]))}"
+    return kind, evidence
+
+
 def prepare(settings: dict[str, Any], refused: Callable[[str, str], Exception]) -> Any:
     """A call of the kernel in the text, for the submission's own process.
 
     ``refused`` makes the exception that the process reports.
     """
-    import lazyt
-    from lazyt.errors import LazytError
-    from lazyt.runtime.cuda.driver import CudaError
-
     grid: str = settings["grid"]
     shapes: list[tuple[int, ...]] = []
     outs = {
@@ -85,6 +178,9 @@ def prepare(settings: dict[str, Any], refused: Callable[[str, str], Exception]) 
     def count(*_: Any, **sizes: int) -> int:
         return blocks(grid, sizes)
 
+    take_checker(Path(settings["checker"]).read_bytes())
+    checks = _Checks(settings, refused)
+    not_taken = ""
     try:
         kernel = lazyt.cuda_kernel(
             settings["source"],
@@ -94,21 +190,27 @@ def prepare(settings: dict[str, Any], refused: Callable[[str, str], Exception]) 
             out=outs,
         )
     except LazytError as error:
-        raise refused("compile", " ".join(str(error).split())[:300]) from None
+        # Said after the checks, which take more of CUDA.
+        not_taken = f"the checks find no fault, but its values cannot be judged: {error}"
 
-    def call(*given: Any, like: Any = ()) -> Any:
-        numbers = [part for part in given if not isinstance(part, lazyt.Tensor)]
-        tensors = [part.to("cuda:emu") for part in given if isinstance(part, lazyt.Tensor)]
+    def call(*parts: Any, like: Any = ()) -> Any:
+        given = dict(zip([*settings["inputs"], *settings["numbers"]], parts, strict=True))
+        arrays = {n: p.numpy() if isinstance(p, lazyt.Tensor) else p for n, p in given.items()}
+        checks.launch(arrays, dict(zip(settings["outputs"], like, strict=True)))
+        if not_taken:
+            raise refused("compile", " ".join(not_taken.split())[:300])
+        tensors = {n: p.to("cuda:emu") for n, p in given.items() if isinstance(p, lazyt.Tensor)}
         shapes[:] = [tuple(array.shape) for array in like]
         try:
-            result = kernel(*tensors, *numbers)
-            parts = result if isinstance(result, tuple) else (result,)
-            found = tuple(part.cpu() for part in parts)
+            result = kernel(**{**given, **tensors})
+            found = tuple(
+                part.cpu() for part in (result if isinstance(result, tuple) else (result,))
+            )
             for part in found:
                 part.numpy()  # until then nothing has run
             return found
         except (LazytError, CudaError) as error:
-            text = " ".join(str(error).split())[:300]
+            text = _in_a_line(error)
             if "may be outside" in text or "out of bounds" in text:
                 raise refused("bounds", text) from None
             if re.search(r"barrier|deadlock|shared memory|syncthreads|without|wrote", text):
@@ -119,7 +221,8 @@ def prepare(settings: dict[str, Any], refused: Callable[[str, str], Exception]) 
 
 
 def judge_cuda(text: str, task: Task, options: Options, name: str = "kernel.cu") -> Verdict:
-    """Judges a kernel in CUDA C on the emulator; it is not timed.
+    """Judges a kernel in CUDA C without a GPU: every launch is checked by ``lazyt.check_cuda``, and
+    its values on the emulator. It is not timed; ``Verdict.notes`` say which part was given.
 
     Args:
         text: CUDA C with comments that say grid and block; parameters have the task's names.
@@ -127,7 +230,7 @@ def judge_cuda(text: str, task: Task, options: Options, name: str = "kernel.cu")
         options: how to judge.
         name: of the submission.
 
-    Never raises for what a submission does.
+    Raises NoCompilerError without a C++ compiler; never for what a submission does.
     """
     sizes = [{n: min(e, _MOST_EXTENT + e % 2) for n, e in dims.items()} for dims in task.sizes]
     sizes += [{n: max(1, e // 2 + 1) for n, e in sizes[0].items()}]
@@ -135,15 +238,27 @@ def judge_cuda(text: str, task: Task, options: Options, name: str = "kernel.cu")
 
     def sides(_: Draws, folder: Path) -> tuple[Side, Side | None]:
         grid, block = launch_of(text)
+        checker = folder / "checker.o"  # the process has a cache of its own
+        checker.write_bytes(checker_object())
         settings = {
             "kind": "cuda", "module": "lazyt", "threads": options.limits.threads, "source": text,
-            "grid": grid, "block": block, "dims": task.dims(), "outputs": list(task.outputs),
+            "checker": str(checker), "grid": grid, "block": block, "dims": task.dims(),
+            "outputs": list(task.outputs),
             "inputs": {n: " ".join(described(t)[2]) for n, t in task.inputs.items()},
+            "numbers": list(task.numbers),
         }  # fmt: skip
         limits = Limits(max(60.0, options.limits.seconds), 0, options.limits.threads)
         return PythonSide(settings, limits, options.python), None
 
     verdict = judged(name, TaskDraws(small), options, sides, baseline_sides)
+    most = max(extent for dims in sizes for extent in dims.values())
     if verdict.accepted:
-        verdict.notes = ["correct on the emulator, not timed"]
+        verdict.notes = [
+            f"given without a GPU, in {verdict.calls} launches with extents up to {most}: no race, "
+            "access out of bounds, missed barrier or unwritten memory, and right values on the "
+            "emulator",
+            "not given: whether it runs on a GPU, and its time there",
+        ]
+    else:
+        verdict.notes = ["refused without a GPU; none was asked"]
     return verdict

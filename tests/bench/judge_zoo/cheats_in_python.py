@@ -140,5 +140,37 @@ __global__ void square(const float *x, float *out, int n) {
     if (i < n)
         out[i] = x[i] * x[i];
 }""", {"unwritten", "nan", "wrong"}),
+    "beyond_the_emulator": ("rowsum", """// grid: n * 1
+// block: 64
+template <int N> __device__ float total(const float *part) {
+    float s = 0;
+    for (int j = 0; j < N; j++)
+        s += part[j + 1];
+    return s;
+}
+__global__ void rowsum(const float *x, float *out, int n, int d) {
+    __shared__ float part[64];
+    float s = 0;
+    for (int j = threadIdx.x; j < d; j += 64)
+        s += x[blockIdx.x * d + j];
+    part[threadIdx.x] = s;
+    __syncthreads();
+    if (threadIdx.x == 0)
+        out[blockIdx.x] = total<64>(part);
+}""", {"bounds"}),
+    "shared_unwritten": ("rowsum", """// grid: n * 1
+// block: 64
+__global__ void rowsum(const float *x, float *out, int n, int d) {
+    __shared__ float part[64];
+    for (int j = threadIdx.x; j < d; j += 64)
+        part[threadIdx.x] += x[blockIdx.x * d + j];
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        float total = 0;
+        for (int j = 0; j < 64; j++)
+            total += part[j];
+        out[blockIdx.x] = total;
+    }
+}""", {"race"}),
     "no_grid": ("square", "__global__ void square(const float *x, float *out) { }", {"compile"}),
 }  # fmt: skip

@@ -167,25 +167,41 @@ def _signatures(listed: str, texts: dict[str, KernelText]) -> dict[str, Signatur
     return found
 
 
+def checker_object() -> bytes:
+    """What each executable is linked with, for ``take_checker`` of a process with another cache.
+
+    Raises NoCompilerError without a C++ compiler, CompileError where the compiler fails.
+    """
+    return _checker(emulated.find_compiler())
+
+
+def take_checker(image: bytes) -> None:
+    """Keeps what ``checker_object`` gave in this process's cache, instead of compiling it."""
+    stored = cache.put_object(image)
+    if stored is not None:
+        cache.put_text("checker", _checker_key(), stored)
+
+
+def _checker_key() -> str:
+    return cache.hash_text(_read("checker.cpp"), emulated.identity(), *_FLAGS)
+
+
 def _checker(compiler: list[str]) -> bytes:
     """The checker's object file, compiled once for each compiler."""
-    text = _read("checker.cpp")
-    key = cache.hash_text(text, emulated.identity(), *_FLAGS)
+    key = _checker_key()
     digest = cache.get_text("checker", key)
     found = cache.get_object(digest) if digest else None
     if found is not None:
         return found
     with cache.scratch(next(iter(cache.scratch_folders()))) as folder:
         path = os.path.join(folder, "checker.cpp")
-        _write(path, text.encode())
+        _write(path, _read("checker.cpp").encode())
         done = _run([*compiler, *_FLAGS, "-O2", "-w", "-c", path, "-o", f"{path}.o"])
         if done.returncode:
             raise CompileError(list(done.args), done.stderr, None)
         with open(f"{path}.o", "rb") as file:
             found = file.read()
-    stored = cache.put_object(found)
-    if stored is not None:
-        cache.put_text("checker", key, stored)
+    take_checker(found)
     return found
 
 
