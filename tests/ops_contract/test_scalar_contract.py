@@ -11,6 +11,7 @@ from lazyt import ops
 from lazyt.errors import DTypeError, GradientError
 from lazyt.ir.dtypes import (
     ALL,
+    COMPLEX,
     DType,
     bool_,
     float32,
@@ -81,12 +82,16 @@ DISCRETE = {
     "bitcast",
 }  # fmt: skip
 
+#: What takes complex numbers apart or puts them together: tests/tensor/test_complex.py.
+OF_PARTS = {"complex", "conj", "imag", "magnitude", "real"}
+
 _functions = pytest.mark.parametrize("fn", list(FUNCTIONS.values()), ids=lambda f: f.name)
 
 
 def test_every_function_is_covered() -> None:
-    assert DOMAINS.keys() | PARTIAL.keys() | DISCRETE == FUNCTIONS.keys()
-    assert len(DOMAINS) + len(PARTIAL) + len(DISCRETE) == len(FUNCTIONS)
+    sets: list[set[str]] = [set(DOMAINS), set(PARTIAL), DISCRETE, OF_PARTS]
+    assert set().union(*sets) == FUNCTIONS.keys()
+    assert sum(map(len, sets)) == len(FUNCTIONS)
 
 
 def _points(bounds: tuple[float, ...], count: int, seed: int) -> np.ndarray:
@@ -154,7 +159,7 @@ def test_types_and_edges(fn: ScalarFunction, dtype: DType) -> None:
     types = _operand_types(fn, dtype)
     if fn.name == "threefry":
         types = [uint32, uint32, dtype]
-    if dtype.kind not in fn.kinds:
+    if dtype.kind not in fn.kinds or (fn.name == "complex" and dtype.is_half):
         with pytest.raises(DTypeError):
             ops.apply(fn.name, *(ops.input_((2,), t) for t in types))
         return
@@ -173,6 +178,28 @@ def test_types_and_edges(fn: ScalarFunction, dtype: DType) -> None:
         if dtype.kind in "ui" and node.dtype is dtype and fn.arity == 2:
             value(ops.apply(fn.name, nodes[1], nodes[0]))
         assert found.shape == node.shape
+
+
+@_functions
+@pytest.mark.parametrize("dtype", COMPLEX, ids=repr)
+def test_complex_types_and_edges(fn: ScalarFunction, dtype: DType) -> None:
+    types = _operand_types(fn, dtype)
+    if fn.name == "threefry" or "c" not in fn.kinds:
+        with pytest.raises(DTypeError):
+            ops.apply(fn.name, *(ops.input_((2,), t) for t in types))
+        return
+    parts = np.array([-np.inf, -1, -0.0, 0.0, 0.5, 2, np.inf, np.nan], dtype.part.numpy)
+    edges = np.empty((len(parts), len(parts)), dtype.numpy)
+    edges.real, edges.imag = parts, parts[:, None]
+    for target in (float32, dtype) if fn.name == "cast" else (None,):
+        node = ops.apply(fn.name, *[_leaf_of(edges, kind) for kind in types], dtype=target)
+        found = value(node)
+        assert found.shape == node.shape == edges.shape
+        assert found.dtype == node.dtype.numpy
+
+
+def _leaf_of(edges: np.ndarray, kind: DType) -> Node:
+    return leaf(edges == edges if kind is bool_ else edges, kind)
 
 
 def test_integers_never_trap() -> None:
