@@ -204,7 +204,7 @@ def _functions_of(dtype: DType) -> list[str]:
     return [
         name
         for name, fn in FUNCTIONS.items()
-        if dtype.kind in fn.kinds and fn.result != "free" and name not in _SPECIAL
+        if dtype.kind in fn.kinds and fn.result in ("same", "bool") and name not in _SPECIAL
         and not (dtype.kind == "f" and fn.cost >= APPROXIMATED and _is_own(fn))
     ]  # fmt: skip
 

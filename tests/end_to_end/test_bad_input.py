@@ -66,7 +66,7 @@ WRONG: list[tuple[Callable[[], object], type[Exception], list[str]]] = [
     (lambda: A.masked_fill(I, 0), RuntimeError, ["int64"]),
     (lambda: A[I.float()], IndexError, ["long"]),
     (lambda: lt.tensor("text"), Exception, ["str"]),
-    (lambda: lt.from_numpy(np.ones(2, complex)), TypeError, ["complex128", "float64"]),
+    (lambda: lt.from_numpy(np.ones(2, np.clongdouble)), TypeError, ["clongdouble", "float64"]),
     (lambda: A.to("quantum"), RuntimeError, ["quantum", "cpu", "cuda"]),
     (lambda: A.item(), RuntimeError, ["6"]),
     (lambda: bool(A), RuntimeError, ["ambiguous"]),
