@@ -131,8 +131,8 @@ class _Checks:
             )  # fmt: skip
         except (ValueError, LazytError) as error:
             raise self._refused("compile", _in_a_line(error)) from None
-        if found:
-            raise self._refused(*_told(found, settings["source"]))
+        if grave := [item for item in found if item.matters]:
+            raise self._refused(*_told(grave, settings["source"]))
 
     def _require_types(self, known: Mapping[str, Any]) -> None:
         """Refuses pointers to elements that are not as large as the task's."""
@@ -140,7 +140,9 @@ class _Checks:
         kinds = build(self._settings["source"], kernel.name).kernels[kernel.name].kinds
         for name, (code, _, _, each) in zip(kernel.parameters, kinds):
             array = known.get(name)
-            if hasattr(array, "dtype") and (code != "p" or each != array.itemsize):
+            if array is None or not hasattr(array, "dtype"):
+                continue
+            if code != "p" or each != array.itemsize:
                 text = f"line {kernel.line}: {name} should point to elements of {array.dtype}"
                 raise self._refused("compile", text)
 

@@ -12,8 +12,9 @@ The text is compiled for the CPU and run, every CUDA thread as a fiber. What is 
 - **barrier**: barriers that some threads miss, or wait for elsewhere; shuffles and votes whose
   mask names lanes that never come or not the caller; values of lanes that took no part, where
   they reach a result.
-- **uninitialised**: shared memory that is read before it is written; elements of ``outputs``
-  that are read first, or never written; local variables, where the compiler sees it.
+- **uninitialised**: shared memory that is read before it is written (``Finding.matters`` says
+  whether what it holds makes a difference); elements of ``outputs`` that are read first, or never
+  written; local variables, where the compiler sees it.
 - **misaligned**: vectors and numbers at addresses that are no multiple of their size.
 - **hang**, **crash**: no end within ``seconds``; a full stack, a failed assertion, a division
   by 0.
@@ -29,7 +30,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazyt.errors import ArgumentError
@@ -40,6 +41,10 @@ from lazyt.runtime.cuda.checks.findings import Finding, findings_of
 from lazyt.runtime.cuda.checks.text import find_kernels
 
 MOST_THREADS, MOST_SHARED, MOST_BLOCKS = 1024, 227 << 10, 1 << 20
+_UNWRITTEN, _MEMORY = "unwritten\t", "memory\t"
+#: Bytes of shared memory that nobody wrote, for launches of which all have to do the same: NaN, 0,
+#: and numbers that are usual, very large, and very small.
+_FILLS = (0xFF, 0x00, 0x3F, 0x7F, 0xFE)
 _ABORTED = "an assertion failed, or the kernel called abort"
 
 
@@ -118,14 +123,39 @@ def _run(
         os.chmod(path, 0o700)
         for seed in range(orders):
             numbers = (signature.number, *blocks, *threads, shared_bytes, seed, seconds)
-            write_launch(f"{path}.in", numbers, *given)
-            said_ = _launch(path, seconds)
+
+            def run_with(fill: int, numbers: tuple[Any, ...] = numbers) -> list[str]:
+                write_launch(f"{path}.in", (*numbers, fill), *given)
+                return _launch(path, seconds)
+
+            said_ = _with_unwritten(run_with)
             for item in findings_of(said_, source, made, signature, blocks, threads):
                 first, second = sorted((item.line, item.other_line or item.line))
-                found.setdefault((item.kind, first, second), item)
+                key = (item.kind, first, second)
+                if key not in found or (item.matters and not found[key].matters):
+                    found[key] = item
             if any(key[0] == "hang" for key in found):
                 break  # another order would take as long
     return sorted(found.values(), key=lambda item: (item.line, item.column or 0, item.kind))
+
+
+def _with_unwritten(launch: Callable[[int], list[str]]) -> list[str]:
+    """What a launch says. Reads of shared memory that nobody wrote become ``uninitialised`` if its
+    bytes make a difference to what the kernel leaves behind or does, and stay ``unwritten`` if not.
+
+    Tiles at the edge of a matrix are often read as a whole, and what is beyond it never stored.
+    """
+    said = launch(_FILLS[0])
+    known = _beside_unwritten(said)
+    unwritten = [line for line in said if line.startswith(_UNWRITTEN)]
+    ended = any(line.startswith(_MEMORY) for line in known)
+    if unwritten and not (ended and all(_beside_unwritten(launch(n)) == known for n in _FILLS[1:])):
+        unwritten = [f"uninitialised\t{line.removeprefix(_UNWRITTEN)}" for line in unwritten]
+    return [line for line in known if not line.startswith(_MEMORY)] + unwritten
+
+
+def _beside_unwritten(said: list[str]) -> list[str]:
+    return [line for line in said if not line.startswith(_UNWRITTEN)]
 
 
 def _dimensions(given: int | Sequence[int], what: str) -> tuple[int, int, int]:

@@ -24,6 +24,8 @@ class Finding:
         other_line, other_column: of a race the earlier access; of threads that wait at two places,
             the other place.
         other_block, other_thread: who was there.
+        matters: False for shared memory that nobody wrote and whose bytes made no difference to
+            what this launch left behind; another launch may differ.
     """
 
     kind: str
@@ -36,6 +38,7 @@ class Finding:
     other_column: int | None = None
     other_block: tuple[int, int, int] | None = None
     other_thread: tuple[int, int, int] | None = None
+    matters: bool = True
 
     def describe(self, source: str) -> str:
         """Some lines about it: the message, who did it, and the lines of the text with a caret."""
@@ -64,6 +67,9 @@ def findings_of(
             facts["other_block"] = _point(int(other_block), blocks)
             facts["other_thread"] = _point(int(other_thread), threads)
         message = message.replace("the device variables[", "byte [")
+        if kind == "unwritten":
+            kind, facts["matters"] = "uninitialised", False
+            message += " (what it holds makes no difference in this launch)"
         found.append(
             Finding(kind, at or signature.text.line, (column or None) if at else None, message,
                     _point(int(number), blocks), _point(int(thread), threads), **facts)
