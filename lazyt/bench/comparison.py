@@ -155,7 +155,7 @@ def _p_above(
 def _broken(old: Result, new: Result) -> str:
     if new.problem and not old.problem:
         return f"failed: {new.problem}"
-    return "failed before" if not new.problem else "failed in both"
+    return "failed before" if not new.problem else f"failed in both: {new.problem}"
 
 
 def _divided(times: Sequence[float], controls: Sequence[float]) -> list[float]:
@@ -223,6 +223,11 @@ def needed_rounds(tests: int, rules: Rules) -> int:
         if 2 * least <= allowed:
             return rounds
         rounds += 1
+
+
+def compared(changes: Sequence[Change]) -> bool:
+    """Whether anything of lazyt was compared at all."""
+    return any(change.framework in OWN and change.ratio is not None for change in changes)
 
 
 def conclusion(changes: Sequence[Change], rules: Rules) -> list[str]:

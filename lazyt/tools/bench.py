@@ -314,7 +314,8 @@ def _add_rules(parser: Parser) -> None:
     parser.add_argument("--ci", type=float, default=95, help="confidence in per cent (95)")
     parser.add_argument(
         "--fail-above", type=float, metavar="RATIO",
-        help="exit with 1 if anything is surely slower than by this factor, or not right any more",
+        help="exit with 1 if anything is surely slower than by this factor, or not right any more, "
+        "or if nothing could be compared",
     )  # fmt: skip
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all of it there")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write a line for each change")
@@ -333,7 +334,7 @@ def _rules(given: argparse.Namespace, paired: bool) -> Rules:
 
 def _show_changes(before: Run, after: Run, rules: Rules, given: argparse.Namespace) -> int:
     """Prints and writes what changed; 1 where that is more than is allowed."""
-    from lazyt.bench.comparison import compare, conclusion, to_csv, to_json
+    from lazyt.bench.comparison import compare, compared, conclusion, to_csv, to_json
     from lazyt.bench.report import comparison_table
 
     changes = compare(before, after, rules)
@@ -350,7 +351,12 @@ def _show_changes(before: Run, after: Run, rules: Rules, given: argparse.Namespa
         write_output(str(given.json), text)
     if given.csv:
         write_output(str(given.csv), to_csv(changes))
-    return int(given.fail_above is not None and any(change.fails for change in changes))
+    if given.fail_above is None:
+        return 0
+    if not compared(changes):
+        print("Nothing of lazyt could be compared, which counts as a failure.")
+        return 1
+    return int(any(change.fails for change in changes))
 
 
 def _compare(argv: Sequence[str]) -> int:

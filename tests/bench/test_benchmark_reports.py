@@ -220,6 +220,9 @@ def test_what_went_wrong_fails_and_what_cannot_be_compared_is_said() -> None:
     assert found["relu", "lazyt"].fails
     assert found["relu", "lazyt"].verdict == "failed: wrong result: error 1"
     assert found["sum", "lazyt"].verdict == "other sizes" and not found["sum", "lazyt"].fails
+    before.results[0].problem = "no memory"
+    assert told(before, after)["relu", "lazyt"].verdict == "failed in both: wrong result: error 1"
+    before.results[0].problem = ""
     after.results[1].problem = "no memory"
     assert not told(before, after)["relu", "torch"].fails  # a peer says nothing of lazyt
     few = two_workloads(1e-3, 1)
@@ -257,6 +260,12 @@ def test_two_files_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[st
     write(partly, second)
     assert main(["bench", "compare", *files]) == 0
     assert "timed only before, or in other frameworks: sum" in capsys.readouterr().out
+    partly.results[0].problem = "no memory"
+    partly.results = [result for result in partly.results if result.framework == "lazyt"]
+    write(partly, second)
+    assert main(["bench", "compare", str(second), str(second), "--fail-above", "1.05"]) == 1
+    said = capsys.readouterr().out
+    assert "failed in both: no memory" in said and "Nothing of lazyt could be compared" in said
     capsys.readouterr()
     for wrong, message in (
         ([str(first), __file__], "is not JSON"),
