@@ -1,0 +1,1 @@
+"""Graphs in the dialect linalg, on tensors, with arith, math and tensor."""

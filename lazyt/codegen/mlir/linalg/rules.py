@@ -1,0 +1,410 @@
+"""Every op of a graph as loops over tensors that mean the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from lazyt.codegen.mlir.functions import cast, expression, is_nan, position, precedes, threefry
+from lazyt.codegen.mlir.linalg.builder import FOLDS, Builder, Numbers, Operand, loops
+from lazyt.codegen.mlir.text import extreme, identity, uniform
+from lazyt.ir.dtypes import DType, bool_, int64, running_dtype, uint32
+from lazyt.ir.graph import Node, Shape
+from lazyt.ops.builders import row_major
+
+Rule = Callable[[Builder, Node], str]
+
+
+def _operand(p: Builder, node: Node, where: Sequence[str] | None = None) -> Operand:
+    """A node as it is read, by loops that are its axes unless others are given."""
+    if where is None:
+        where = loops(range(len(node.shape)))
+    return Operand(p.name(node), node.shape, node.dtype, where)
+
+
+# ------------------------------------------------------------------- numbers and views
+
+
+def _broadcast(p: Builder, node: Node, rank: int) -> Operand:
+    """Read in a nest of ``rank`` loops by NumPy's rules."""
+    first = rank - len(node.shape)
+    where = ["0" if extent == 1 else f"d{first + n}" for n, extent in enumerate(node.shape)]
+    return _operand(p, node, where)
+
+
+def _map(p: Builder, node: Node) -> str:
+    same = [uniform(item, p.names) for item in node.inputs]
+    read = [
+        _broadcast(p, item, len(node.shape))
+        for item, number in zip(node.inputs, same)
+        if number is None
+    ]
+
+    def body(a: Numbers, args: Sequence[str]) -> str:
+        rest = iter(args)
+        given = [a.constant(n.value, n.dtype) if n is not None else next(rest) for n in same]
+        return expression(a, node.params, given)
+
+    return p.elementwise(node.shape, node.dtype, read, body)
+
+
+def _stored(a: Numbers, value: str, old: DType, new: DType) -> str:
+    """A number of type ``old`` as the graph stores it in another."""
+    return a.convert(cast(a, value, old, new), new.compute, new)
+
+
+def _iota(p: Builder, node: Node) -> str:
+    def body(a: Numbers, _: Sequence[str]) -> str:
+        return _stored(a, a.position(0), int64, node.dtype)
+
+    return p.elementwise(node.shape, node.dtype, [], body)
+
+
+def _identity(p: Builder, node: Node) -> str:
+    return p.name(node.inputs[0])
+
+
+def _reshape(p: Builder, node: Node) -> str:
+    (source,) = node.inputs
+    return p.reshape(p.name(source), source.shape, node.shape, node.dtype)
+
+
+def _permute(p: Builder, node: Node) -> str:
+    (source,) = node.inputs
+    axes = node.params.axes
+    where = [f"d{axes.index(axis)}" for axis in range(len(axes))]
+    return p.moved(_operand(p, source, where), node.shape)
+
+
+def _expand(p: Builder, node: Node) -> str:
+    return p.moved(_broadcast(p, node.inputs[0], len(node.shape)), node.shape)
+
+
+def _flip(p: Builder, node: Node) -> str:
+    return p.reverse(p.name(node.inputs[0]), node.params.axes, node.shape, node.dtype)
+
+
+def _forwards(
+    starts: Sequence[int], steps: Sequence[int], shape: Shape
+) -> tuple[list[int], list[int], list[int]]:
+    """Starts and steps of the same elements with steps above 0, and the axes that are backwards."""
+    low = [
+        start + (extent - 1) * step if step < 0 else start
+        for start, extent, step in zip(starts, shape, steps)
+    ]
+    back = [axis for axis, step in enumerate(steps) if step < 0]
+    return low, [abs(step) or 1 for step in steps], back
+
+
+def _slice(p: Builder, node: Node) -> str:
+    (source,) = node.inputs
+    starts, _, steps = node.params
+    low, steps, back = _forwards(starts, steps, node.shape)
+    made = p.extract_slice(p.name(source), source.shape, node.shape, node.dtype, low, steps)
+    return p.reverse(made, back, node.shape, node.dtype)
+
+
+def _pad(p: Builder, node: Node) -> str:
+    """Between elements: put into a tensor of the fill."""
+    low, high, interior, fill = node.params
+    (source,) = node.inputs
+    if not source.size:
+        return p.constant(fill.value, fill.dtype, node.shape)
+    old, new = source.shape, node.shape
+    if not any(interior):
+        return p.pad(p.name(source), fill.value, old, new, node.dtype, low, high)
+    whole = p.filled(fill.value, fill.dtype, new)
+    steps = [width + 1 for width in interior]
+    return p.insert_slice(p.name(source), whole, old, new, node.dtype, low, steps)
+
+
+def _concat(p: Builder, node: Node) -> str:
+    """The operands put one behind the other into a tensor."""
+    axis, start = node.params.axis, 0
+    made = p.nothing(node.shape, node.dtype)
+    for item in node.inputs:
+        if item.size:
+            starts = [start if n == axis else 0 for n in range(len(node.shape))]
+            ones = [1] * len(starts)
+            made = p.insert_slice(
+                p.name(item), made, item.shape, node.shape, node.dtype, starts, ones
+            )
+            start += item.shape[axis]
+    return made
+
+
+def _update(p: Builder, node: Node) -> str:
+    base, value = node.inputs
+    if not value.size:
+        return p.name(base)
+    low, steps, back = _forwards(*node.params, value.shape)
+    made = p.reverse(p.name(value), back, value.shape, value.dtype)
+    return p.insert_slice(made, p.name(base), value.shape, base.shape, base.dtype, low, steps)
+
+
+# ---------------------------------------------------------------- values at positions
+
+
+def _window(p: Builder, node: Node) -> str:
+    """Picked from the flat value by positions that are computed."""
+    (source,) = node.inputs
+    shape, strides, offset = node.params
+    flat = p.reshape(p.name(source), source.shape, (source.size,), source.dtype)
+
+    def body(a: Numbers, _: Sequence[str]) -> str:
+        at = a.index(p.all_positions(a, shape, strides, offset))
+        return a.extract(flat, [at], (source.size,), source.dtype)
+
+    return p.elementwise(shape, node.dtype, [], body)
+
+
+def _gather(p: Builder, node: Node) -> str:
+    source, index = node.inputs
+    axis, batch = node.params
+    inner = len(index.shape) - batch
+    # Of the result: batch axes, the axes before, those of the index, the axes after.
+    where = loops([*range(batch), *range(axis, axis + inner)])
+
+    def body(a: Numbers, args: Sequence[str]) -> str:
+        found = a.index(position(a, args[0], index.dtype, source.shape[axis]))
+        at = [
+            found if n == axis else a.at(n if n < axis else n - 1 + inner)
+            for n in range(len(source.shape))
+        ]
+        return a.extract(p.name(source), at, source.shape, source.dtype)
+
+    return p.elementwise(node.shape, node.dtype, [_operand(p, index, where)], body)
+
+
+def _scatter(p: Builder, node: Node) -> str:
+    """A fold, for each element of the base, over all of the index."""
+    base, index, updates = node.inputs
+    axis, kind, batch = node.params
+    if not updates.size:
+        return p.name(base)
+    if kind == "set":
+        return _written(p, node)
+    rank, extent = len(base.shape), base.shape[axis]
+    inner = loops(range(rank, rank + len(index.shape) - batch))
+    outer = loops(range(rank))
+    by = _operand(p, index, [*outer[:batch], *inner])
+    values = _operand(p, updates, [*outer[:axis], *inner, *outer[axis + 1 :]])
+    out = _operand(p, base)
+
+    def body(a: Numbers, args: Sequence[str]) -> str:
+        at, new, old = args
+        hit = a.compare("eq", position(a, at, index.dtype, extent), a.position(axis), int64)
+        dtype = base.dtype
+        pair = [a.convert(value, dtype, dtype.compute) for value in (old, new)]
+        met = a.convert(a.apply(FOLDS[kind], pair, dtype.compute), dtype.compute, dtype)
+        return a.select(hit, met, old, dtype)
+
+    return p.generic(rank + len(inner), len(inner), [by, values], out, body)
+
+
+def _written(p: Builder, node: Node) -> str:
+    """What is written last of the updates, where there is one: first its position is found."""
+    base, index, updates = node.inputs
+    axis, _, batch = node.params
+    inner = index.shape[batch:]
+    rank, lead = len(inner), batch + 1
+    shape = (*index.shape[:batch], base.shape[axis])
+    where = loops([*range(batch), *range(lead, lead + rank)])
+    start = p.filled(-1, int64, shape)
+    out = Operand(start, shape, int64, loops(range(lead)))
+
+    def last(a: Numbers, args: Sequence[str]) -> str:
+        at = position(a, args[0], index.dtype, base.shape[axis])
+        strides = [*[0] * lead, *row_major(inner)]
+        own = p.all_positions(a, (*shape, *inner), strides, 0)
+        hit = a.compare("eq", at, a.position(batch), int64)
+        return a.apply("maximum", [args[1], a.select(hit, own, a.constant(-1, int64), int64)], int64)
+
+    found = p.generic(lead + rank, rank, [_operand(p, index, where)], out, last)
+    # The updates with the index's axes as one.
+    flat = (*base.shape[:axis], math.prod(inner), *base.shape[axis + 1 :])
+    values = p.reshape(p.name(updates), updates.shape, flat, updates.dtype)
+    chosen = Operand(found, shape, int64, loops([*range(batch), axis]))
+
+    def body(a: Numbers, args: Sequence[str]) -> str:
+        at, old = args
+        zero = a.constant(0, int64)
+        own = a.index(a.apply("maximum", [at, zero], int64))
+        places = [own if n == axis else a.at(n) for n in range(len(base.shape))]
+        new = a.extract(values, places, flat, updates.dtype)
+        return a.select(a.compare("ge", at, zero, int64), new, old, base.dtype)
+
+    return p.elementwise(base.shape, base.dtype, [chosen, _operand(p, base)], body)
+
+
+# ------------------------------------------------------------------------------- folds
+
+
+def _reduce(p: Builder, node: Node) -> str:
+    (source,) = node.inputs
+    kind, axes = node.params
+    if kind in ("argmax", "argmin"):
+        return _extreme_position(p, node)
+    dtype = source.dtype.compute
+    left = [axis for axis in range(len(source.shape)) if axis not in axes]
+
+    def body(a: Numbers, args: Sequence[str]) -> str:
+        return a.convert(args[0], source.dtype, dtype)
+
+    found = p.reduce(kind, _operand(p, source), left, node.shape, dtype, body)
+    return p.converted(found, node.shape, dtype, node.dtype)
+
+
+def _extreme_position(p: Builder, node: Node) -> str:
+    """The least position of what equals the extreme, or is no number."""
+    (source,) = node.inputs
+    kind, (axis,) = node.params
+    dtype, stored = source.dtype.compute, source.dtype
+    rank = len(source.shape)
+    left = [n for n in range(rank) if n != axis]
+
+    def wide(a: Numbers, args: Sequence[str]) -> str:
+        return a.convert(args[0], stored, dtype)
+
+    found = p.reduce(kind[3:], _operand(p, source), left, node.shape, dtype, wide)
+    where = ["d" + str(rank - 1 if n == axis else left.index(n)) for n in range(rank)]
+    most = Operand(found, node.shape, dtype, loops(range(rank - 1)))
+    beyond = extreme("min", int64)
+    out = Operand(p.filled(beyond, int64, node.shape), node.shape, int64, most.where)
+
+    def body(a: Numbers, args: Sequence[str]) -> str:
+        value = wide(a, args)
+        hit = a.compare("eq", value, args[1], dtype)
+        if dtype.kind == "f":
+            hit = a.apply("bitwise_or", [hit, is_nan(a, value, dtype)], bool_)
+        at = a.select(hit, a.position(rank - 1), a.constant(beyond, int64), int64)
+        return a.apply("minimum", [args[2], at], int64)
+
+    return p.generic(rank, 1, [_operand(p, source, where), most], out, body)
+
+
+def _scan(p: Builder, node: Node) -> str:
+    """Each element with the one before it, then with the two before that, four, eight and so on:
+    as many steps as the extent's logarithm."""
+    (source,) = node.inputs
+    kind, axis = node.params
+    shape, dtype = node.shape, node.dtype
+    wide = running_dtype(kind, dtype).compute
+
+    def widened(a: Numbers, args: Sequence[str]) -> str:
+        return a.convert(a.convert(args[0], dtype, dtype.compute), dtype.compute, wide)
+
+    def met(a: Numbers, args: Sequence[str]) -> str:
+        return a.apply(FOLDS[kind], args, wide)
+
+    def stored(a: Numbers, args: Sequence[str]) -> str:
+        return a.convert(a.convert(args[0], wide, dtype.compute), dtype.compute, dtype)
+
+    made = p.elementwise(shape, wide, [_operand(p, source)], widened)
+    extent, width = shape[axis], 1
+    ones, zeros, own = [1] * len(shape), [0] * len(shape), loops(range(len(shape)))
+    while width < extent:
+        part = tuple(extent - width if n == axis else size for n, size in enumerate(shape))
+        further = [width if n == axis else 0 for n in range(len(shape))]
+        pair = [
+            Operand(p.extract_slice(made, shape, part, wide, starts, ones), part, wide, own)
+            for starts in (zeros, further)
+        ]
+        folded = p.elementwise(part, wide, pair, met)
+        made = p.insert_slice(folded, made, part, shape, wide, further, ones)
+        width *= 2
+    return p.elementwise(shape, dtype, [Operand(made, shape, wide, own)], stored)
+
+
+def _contract(p: Builder, node: Node) -> str:
+    left, right = node.inputs
+    a, b, out = node.params
+    stored, dtype = left.dtype, left.dtype.compute
+    spent = [x for x in a if x in b and x not in out]
+    labels = [*out, *spent]
+    start = p.filled(identity("sum", dtype), dtype, node.shape)
+    operands = [
+        _operand(p, item, loops([labels.index(x) for x in own]))
+        for item, own in ((left, a), (right, b))
+    ]
+    result = Operand(start, node.shape, dtype, loops(range(len(out))))
+
+    def body(n: Numbers, args: Sequence[str]) -> str:
+        pair = [n.convert(value, stored, dtype) for value in args[:2]]
+        return n.apply("add", [args[2], n.apply("mul", pair, dtype)], dtype)
+
+    made = p.generic(len(labels), len(spent), operands, result, body)
+    return p.converted(made, node.shape, dtype, node.dtype)
+
+
+# ---------------------------------------------------------------- orders and random bits
+
+
+def _sort(p: Builder, node: Node) -> str:
+    """Every element's rank is the number of those that come before it; the order is its inverse.
+
+    Stable, with zeros equal and NaN larger than everything.
+    """
+    (source,) = node.inputs
+    shape, dtype, rank = source.shape, source.dtype.compute, len(source.shape)
+    row, other = loops(range(rank - 1)), f"d{rank}"
+    own = [*row, f"d{rank - 1}"]
+    zero = identity("sum", int64)
+
+    def count(a: Numbers, args: Sequence[str]) -> str:
+        x, y = (a.convert(value, source.dtype, dtype) for value in args[:2])
+        pair = (y, x) if node.params.descending else (x, y)
+        earlier = a.compare("lt", a.position(rank), a.position(rank - 1), int64)
+        # The other comes first where it is before, or where it stands first and is not behind.
+        behind = precedes(a, *pair, dtype)
+        before = precedes(a, *reversed(pair), dtype)
+        tied = a.apply("bitwise_and", [earlier, a.apply("bitwise_not", [behind], bool_)], bool_)
+        first = a.apply("bitwise_or", [before, tied], bool_)
+        return a.apply("add", [args[2], a.convert(first, bool_, int64)], int64)
+
+    start = Operand(p.filled(zero, int64, shape), shape, int64, own)
+    both = [_operand(p, source, own), _operand(p, source, [*row, other])]
+    ranks = p.generic(rank + 1, 1, both, start, count)
+
+    def inverse(a: Numbers, args: Sequence[str]) -> str:
+        hit = a.compare("eq", args[0], a.position(rank - 1), int64)
+        at = a.select(hit, a.position(rank), a.constant(zero, int64), int64)
+        return a.apply("add", [args[1], at], int64)
+
+    start = Operand(p.filled(zero, int64, shape), shape, int64, own)
+    by = Operand(ranks, shape, int64, [*row, other])
+    order = p.generic(rank + 1, 1, [by], start, inverse)
+    if node.params.kind == "order":
+        return order
+
+    def pick(a: Numbers, args: Sequence[str]) -> str:
+        at = [*(a.at(n) for n in range(rank - 1)), a.index(args[0])]
+        return a.extract(p.name(source), at, shape, source.dtype)
+
+    return p.elementwise(shape, source.dtype, [Operand(order, shape, int64, own)], pick)
+
+
+def _random(p: Builder, node: Node) -> str:
+    (key,) = node.inputs
+    words = [
+        Operand(p.reshape(word, (1,), (), uint32), (), uint32, [])
+        for word in (
+            p.extract_slice(p.name(key), key.shape, (1,), uint32, [number], [1])
+            for number in (0, 1)
+        )
+    ]
+
+    def body(a: Numbers, args: Sequence[str]) -> str:
+        at = p.all_positions(a, node.shape, row_major(node.shape), 0)
+        return threefry(a, [*args, at], int64)
+
+    return p.elementwise(node.shape, node.dtype, words, body)
+
+
+RULES: dict[str, Rule] = {
+    "map": _map, "iota": _iota, "variable": _identity, "detach": _identity, "put": _identity,
+    "reshape": _reshape, "permute": _permute, "expand": _expand, "flip": _flip,
+    "slice": _slice, "pad": _pad, "concat": _concat, "window": _window, "update": _update,
+    "gather": _gather, "scatter": _scatter, "reduce": _reduce, "scan": _scan,
+    "contract": _contract, "sort": _sort, "random": _random,
+}  # fmt: skip
