@@ -2,7 +2,7 @@
 
 Graph text goes through the passes of the recipe, or those named by ``--passes``, and is verified
 after each. Of a golden file of the tests, the graph before its line ``---- PASSES`` is read.
-``--emit stablehlo`` writes that graph for compilers of MLIR. ``--emit kernels`` goes on to kernel
+``--emit stablehlo`` and ``--emit linalg`` write that graph for compilers of MLIR. ``--emit kernels`` goes on to kernel
 IR, ``--emit`` and a target to the text of the plan that computes the graph, in C or CUDA C: as this
 machine has it, or the one that ``--machine`` names. A graph of a capture says what its plan depends
 on beside it (settings, tuning, inputs that may be written over), and its text is that of the plan
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 #: Forms of graphs, which any passes may precede.
-_GRAPHS = ("graph", "stablehlo")
+_GRAPHS = ("graph", "stablehlo", "linalg")
 
 
 def _arguments(argv: Sequence[str]) -> dict[str, object]:
@@ -49,7 +49,7 @@ def _arguments(argv: Sequence[str]) -> dict[str, object]:
     parser.add_argument(
         "--emit",
         default="graph",
-        help="graph (default), stablehlo, kernels, or a target: c, cuda",
+        help="graph (default), stablehlo, linalg, kernels, or a target: c, cuda",
     )
     parser.add_argument(
         "--forms", action="store_true", help="kernels with the forms that they have"

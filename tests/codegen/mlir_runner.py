@@ -1,4 +1,5 @@
-"""Runs the modules of a folder on stored inputs: ``python mlir_runner.py xla FOLDER``.
+"""Runs the modules of a folder on stored inputs: ``python mlir_runner.py xla FOLDER`` of
+StableHLO, ``iree`` of linalg.
 
 A process of its own, with that compiler and without lazyt. Each graph is NAME.mlir, NAME.npz with
 its inputs and right results, and NAME.json with their dtypes. It prints what differs; the exit code
@@ -39,6 +40,30 @@ def run_xla(text: str, given: Sequence[Any]) -> list[Any]:
     devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
     made = client.compile_and_load(code, devices, xla_client.CompileOptions())
     return [np.asarray(x) for x in made.execute([jax.device_put(x) for x in given])]
+
+
+class NotCompiled(Exception):
+    """What a compiler says of a text that it cannot compile."""
+
+
+def run_iree(text: str, given: Sequence[Any]) -> list[Any]:
+    """By IREE on the CPU, with the C library's functions where it has none of its own.
+
+    Its types have no signs. Raises NotCompiled.
+    """
+    compiler, runtime = import_module("iree.compiler"), import_module("iree.runtime")
+    options = ["--iree-input-demote-f64-to-f32=false", "--iree-llvmcpu-link-embedded=false"]
+    options.append("--iree-llvmcpu-target-cpu=host")
+    try:
+        code = compiler.compile_str(text, target_backends=["llvm-cpu"], extra_args=options)
+    except compiler.tools.CompilerToolError as error:
+        raise NotCompiled(str(error)) from None
+    context = runtime.SystemContext(config=runtime.Config("local-sync"))
+    context.add_vm_module(runtime.VmModule.copy_buffer(context.instance, code))
+    signed = [x.view(x.dtype.name[1:]) if x.dtype.kind == "u" else x for x in given]
+    found = context.modules.module["main"](*signed)
+    results = found if isinstance(found, tuple | list) else [found]
+    return [x.to_host() for x in results]
 
 
 def difference(path: Path, run: Run) -> str:
@@ -83,7 +108,7 @@ def compared(got: Any, want: Any, tolerance: float | None) -> str:
 
 def main(compiler: str, folder: Path) -> int:
     """Runs all graphs."""
-    runs = {"xla": run_xla}
+    runs = {"xla": run_xla, "iree": run_iree}
     wrong = 0
     paths = sorted(folder.glob("*.mlir"))
     for path in paths:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from lazyt.codegen.mlir.functions import Missing
+from lazyt.codegen.mlir.linalg.builder import Builder as LinalgBuilder
+from lazyt.codegen.mlir.linalg.rules import RULES as LINALG
 from lazyt.codegen.mlir.stablehlo.builder import Builder as StablehloBuilder
 from lazyt.codegen.mlir.stablehlo.rules import RULES as STABLEHLO
 from lazyt.codegen.mlir.text import Lines, refuse, tensor, uniform
@@ -15,7 +17,7 @@ from lazyt.ir.graph import Node, Shape, topological
 from lazyt.ir.scalar import Number
 
 #: The dialects that graphs are written in.
-DIALECTS = ("stablehlo",)
+DIALECTS = ("stablehlo", "linalg")
 
 
 class _Builder(Protocol):
@@ -74,7 +76,8 @@ def mlir_text(
         arguments: tensors or nodes that ``main`` takes, in this order, whether the graph reads
             them or not. What else it reads that is computed, such as parameters, is taken behind
             them: ``mlir_arguments`` lists all.
-        dialect: ``stablehlo`` (with ``chlo`` for functions that it lacks).
+        dialect: ``stablehlo`` (with ``chlo`` for functions that it lacks), or ``linalg`` on
+            tensors (with ``arith``, ``math`` and ``tensor``).
 
     Raises LazytError, which names the op, its node and the line that made it, for what a dialect
     cannot express; ArgumentError for another dialect, TypeError for anything but tensors and nodes.
@@ -87,6 +90,8 @@ def mlir_text(
     if dialect not in DIALECTS:
         raise ArgumentError(f"no dialect is called {dialect!r}; there are {', '.join(DIALECTS)}")
     roots, leaves = nodes_of(results), mlir_arguments(results, arguments)
+    if dialect == "linalg":
+        return _module(LinalgBuilder(leaves), LINALG, roots)
     return _module(StablehloBuilder(leaves), STABLEHLO, roots)
 
 

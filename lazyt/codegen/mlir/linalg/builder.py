@@ -310,14 +310,18 @@ class Builder:
         return value
 
     def reverse(self, value: str, axes: Sequence[int], shape: Shape, dtype: DType) -> str:
-        """Backwards along axes."""
+        """Backwards along axes: loops that count down are not tiled by all compilers."""
         if not axes:
             return value
-        where = [
-            f"-d{axis} + {extent - 1}" if axis in axes else f"d{axis}"
-            for axis, extent in enumerate(shape)
-        ]
-        return self.moved(Operand(value, shape, dtype, where), shape)
+
+        def body(a: Numbers, _: Sequence[str]) -> str:
+            at = [a.at(axis) for axis in range(len(shape))]
+            for axis in axes:
+                last = a.constant(shape[axis] - 1, int64)
+                at[axis] = a.index(a.apply("sub", [last, a.position(axis)], int64))
+            return a.extract(value, at, shape, dtype)
+
+        return self.elementwise(shape, dtype, [], body)
 
     def extract_slice(
         self, value: str, old: Shape, new: Shape, dtype: DType,

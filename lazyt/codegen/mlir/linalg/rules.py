@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from lazyt.codegen.mlir.functions import cast, expression, is_nan, position, precedes, threefry
-from lazyt.codegen.mlir.linalg.builder import FOLDS, Builder, Numbers, Operand, loops
-from lazyt.codegen.mlir.text import extreme, identity, uniform
+from lazyt.codegen.mlir.linalg.builder import FOLDS, Builder, Numbers, Operand, loops, type_of
+from lazyt.codegen.mlir.text import extreme, identity, numbers, uniform
 from lazyt.ir.dtypes import DType, bool_, int64, running_dtype, uint32
 from lazyt.ir.graph import Node, Shape
 from lazyt.ops.builders import row_major
@@ -71,9 +71,11 @@ def _reshape(p: Builder, node: Node) -> str:
 
 def _permute(p: Builder, node: Node) -> str:
     (source,) = node.inputs
-    axes = node.params.axes
-    where = [f"d{axes.index(axis)}" for axis in range(len(axes))]
-    return p.moved(_operand(p, source, where), node.shape)
+    out = p.nothing(node.shape, node.dtype)
+    return p.lines.add(
+        f"linalg.transpose ins({p.name(source)} : {type_of(source)}) outs({out} : "
+        f"{type_of(node)}) permutation = {numbers(node.params.axes)}"
+    )
 
 
 def _expand(p: Builder, node: Node) -> str:
@@ -87,13 +89,18 @@ def _flip(p: Builder, node: Node) -> str:
 def _forwards(
     starts: Sequence[int], steps: Sequence[int], shape: Shape
 ) -> tuple[list[int], list[int], list[int]]:
-    """Starts and steps of the same elements with steps above 0, and the axes that are backwards."""
+    """Starts and steps of the same elements with steps above 0, 1 where there is one element, and
+    the axes that are backwards."""
     low = [
         start + (extent - 1) * step if step < 0 else start
         for start, extent, step in zip(starts, shape, steps)
     ]
-    back = [axis for axis, step in enumerate(steps) if step < 0]
-    return low, [abs(step) or 1 for step in steps], back
+    back = [axis for axis, step in enumerate(steps) if step < 0 and shape[axis] > 1]
+    return low, _widths(steps, shape), back
+
+
+def _widths(steps: Sequence[int], shape: Shape) -> list[int]:
+    return [abs(step) if extent > 1 else 1 for step, extent in zip(steps, shape)]
 
 
 def _slice(p: Builder, node: Node) -> str:
@@ -114,7 +121,7 @@ def _pad(p: Builder, node: Node) -> str:
     if not any(interior):
         return p.pad(p.name(source), fill.value, old, new, node.dtype, low, high)
     whole = p.filled(fill.value, fill.dtype, new)
-    steps = [width + 1 for width in interior]
+    steps = _widths([width + 1 for width in interior], old)
     return p.insert_slice(p.name(source), whole, old, new, node.dtype, low, steps)
 
 
@@ -300,7 +307,9 @@ def _scan(p: Builder, node: Node) -> str:
     def stored(a: Numbers, args: Sequence[str]) -> str:
         return a.convert(a.convert(args[0], wide, dtype.compute), dtype.compute, dtype)
 
-    made = p.elementwise(shape, wide, [_operand(p, source)], widened)
+    made = p.name(source)
+    if dtype is not wide:
+        made = p.elementwise(shape, wide, [_operand(p, source)], widened)
     extent, width = shape[axis], 1
     ones, zeros, own = [1] * len(shape), [0] * len(shape), loops(range(len(shape)))
     while width < extent:
@@ -313,7 +322,14 @@ def _scan(p: Builder, node: Node) -> str:
         folded = p.elementwise(part, wide, pair, met)
         made = p.insert_slice(folded, made, part, shape, wide, further, ones)
         width *= 2
+    if dtype is wide:
+        return made
     return p.elementwise(shape, dtype, [Operand(made, shape, wide, own)], stored)
+
+
+def _is_matmul(a: Sequence[int], b: Sequence[int], out: Sequence[int]) -> bool:
+    """Whether labels are those of the rows of one matrix with the columns of another."""
+    return len(a) == len(b) == len(out) == 2 and a[1] == b[0] and (a[0], b[1]) == tuple(out)
 
 
 def _contract(p: Builder, node: Node) -> str:
@@ -323,6 +339,12 @@ def _contract(p: Builder, node: Node) -> str:
     spent = [x for x in a if x in b and x not in out]
     labels = [*out, *spent]
     start = p.filled(identity("sum", dtype), dtype, node.shape)
+    if stored is dtype and dtype.kind != "b" and _is_matmul(a, b, out):
+        kinds = f"{type_of(left)}, {type_of(right)}"
+        return p.lines.add(
+            f"linalg.matmul ins({p.name(left)}, {p.name(right)} : {kinds}) outs({start} : "
+            f"{type_of(node)}) -> {type_of(node)}"
+        )
     operands = [
         _operand(p, item, loops([labels.index(x) for x in own]))
         for item, own in ((left, a), (right, b))

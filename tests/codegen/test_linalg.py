@@ -1,0 +1,148 @@
+"""Graphs as linalg on tensors: the text, what is refused, what reads it, and what it computes."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+import lazyt
+from lazyt.__main__ import main
+from lazyt.codegen.mlir.linalg.rules import RULES
+from lazyt.codegen.mlir.stablehlo.rules import RULES as STABLEHLO
+from lazyt.codegen.mlir.text import Unsupported
+from lazyt.compiler import mlir_text
+from lazyt.ir.printer import print_graph
+from tests.codegen.mlir_cases import random_cases
+
+
+def _has(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+needs_xdsl = pytest.mark.skipif(
+    not _has("xdsl"), reason="xdsl (the extra 'mlir') is not installed"
+)
+
+
+def operations(text: str) -> list[str]:
+    """The names of the operations that are no constants and nothing around loops."""
+    names = re.findall(r"\b(?:linalg|tensor|arith|math)\.\w+", text)
+    return [name for name in names if name not in ("arith.constant", "linalg.yield")]
+
+
+def test_a_layer_is_written_as_its_loops() -> None:
+    x, w = lazyt.ones(4, 3).realize(), lazyt.ones(3, 5).realize()
+    text = mlir_text([(x @ w).exp().sum(1)], [x, w], dialect="linalg")
+    assert operations(text) == [
+        "tensor.empty", "linalg.fill", "linalg.matmul", "tensor.empty", "linalg.generic",
+        "math.exp", "tensor.empty", "linalg.fill", "linalg.generic", "arith.addf",
+    ]  # fmt: skip
+    assert 'iterator_types = ["parallel", "reduction"]' in text
+    head = "func.func @main(%arg0: tensor<4x3xf32>, %arg1: tensor<3x5xf32>) -> (tensor<4xf32>) {"
+    assert head in text
+
+
+def test_a_map_is_one_nest_of_loops_and_broadcasts_where_it_reads() -> None:
+    x, row = lazyt.ones(4, 3).realize(), lazyt.ones(1, 3).realize()
+    lines = mlir_text([x + row], [x, row], dialect="linalg").splitlines()[2:-3]
+    assert lines == [
+        "    %0 = tensor.empty() : tensor<4x3xf32>",
+        "    %1 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, "
+        "affine_map<(d0, d1) -> (0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = "
+        '["parallel", "parallel"]} ins(%arg0, %arg1 : tensor<4x3xf32>, tensor<1x3xf32>) '
+        "outs(%0 : tensor<4x3xf32>) {",
+        "    ^bb0(%2: f32, %3: f32, %4: f32):",
+        "      %5 = arith.addf %2, %3 : f32",
+        "      linalg.yield %5 : f32",
+        "    } -> tensor<4x3xf32>",
+    ]
+
+
+def test_16_bit_sums_are_computed_in_float32_and_rounded_once() -> None:
+    x = lazyt.ones(2, 3, dtype=lazyt.bfloat16).realize()
+    names = operations(mlir_text([x.sum(1)], [x], dialect="linalg"))
+    assert names[2:] == [
+        "linalg.generic", "arith.extf", "arith.addf",
+        "tensor.empty", "linalg.generic", "arith.truncf",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "joined", "parted"),
+    [
+        ((4, 6), (24,), "[[0, 1]]", None),
+        ((24,), (2, 3, 4), None, "[[0, 1, 2]]"),
+        ((2, 3, 4), (6, 2, 2), "[[0, 1], [2]]", "[[0], [1, 2]]"),
+        ((6, 4), (3, 8), "[[0, 1]]", "[[0, 1]]"),
+        ((1, 1), (), "[]", None),
+        ((), (1, 1, 1), None, "[]"),
+        ((2, 1, 3), (1, 2, 3, 1), "[[0], [1, 2]]", "[[0, 1], [2, 3]]"),
+    ],
+)
+def test_reshapes_join_and_part_the_fewest_axes(
+    old: tuple[int, ...], new: tuple[int, ...], joined: str | None, parted: str | None
+) -> None:
+    x = lazyt.ones(old).realize()
+    text = mlir_text([x.reshape(new)], [x], dialect="linalg")
+    for word, axes in (("collapse_shape", joined), ("expand_shape", parted)):
+        found = re.search(rf"tensor\.{word} %\w+ (\[.*?\])(?: :| output_shape)", text)
+        assert (found and found[1]) == axes
+
+
+def test_unsigned_integers_are_in_the_operations_and_not_in_the_types() -> None:
+    x = lazyt.tensor([200, 3], dtype=lazyt.uint8).realize()
+    text = mlir_text([x // 7, x > 5, x.to(lazyt.float32)], [x], dialect="linalg")
+    assert "ui8" not in text and "tensor<2xi8>" in text
+    assert all(f"arith.{name} " in text for name in ("divui", "cmpi ugt,", "uitofp"))
+
+
+def test_both_dialects_have_the_same_ops() -> None:
+    assert set(RULES) == set(STABLEHLO)
+
+
+def test_what_has_no_text_is_named_with_its_node_and_line() -> None:
+    matrix = lazyt.eye(3).realize()
+    with pytest.raises(
+        Unsupported,
+        match=r"linalg cannot express the op library \(node library of type float32\[\d+\], made "
+        r"at .*test_linalg\.py:\d+",
+    ):
+        mlir_text([lazyt.linalg.det(matrix)], dialect="linalg")
+    with pytest.raises(Unsupported, match=r"the scalar function lgamma \(node map of type float32"):
+        mlir_text([lazyt.lgamma(lazyt.ones(3).realize())], dialect="linalg")
+
+
+def test_the_command_writes_graphs_of_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x, y = (lazyt.tensor([n, n + 1]).realize() for n in (1, 2))
+    file = tmp_path / "graph.ir"
+    file.write_text(print_graph([(x.reshape(2, 1).reshape(2) * y).node]), encoding="utf-8")
+    assert main(["opt", str(file), "--emit", "linalg", "--passes", ""]) == 0
+    as_it_is = operations(capsys.readouterr().out)
+    assert [name for name in as_it_is if "shape" in name] == [
+        "tensor.expand_shape", "tensor.collapse_shape",
+    ]  # fmt: skip
+    assert main(["opt", str(file), "--emit", "linalg"]) == 0
+    assert operations(capsys.readouterr().out) == ["tensor.empty", "linalg.generic", "arith.muli"]
+
+
+@needs_xdsl
+def test_xdsl_reads_texts_back() -> None:
+    """It verifies them; what it prints, it reads and prints again as it is."""
+    from tests.codegen.mlir_xdsl import reprinted
+
+    found = 0
+    for name, roots in random_cases(20):
+        try:
+            text = mlir_text(roots, dialect="linalg")
+        except Unsupported:
+            continue
+        printed = reprinted(text)
+        assert printed.count("linalg.generic") == text.count("linalg.generic"), name
+        assert reprinted(printed) == printed, name
+        found += 1
+    assert found > 40
