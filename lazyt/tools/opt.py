@@ -2,13 +2,13 @@
 
 Graph text goes through the passes of the recipe, or those named by ``--passes``, and is verified
 after each. Of a golden file of the tests, the graph before its line ``---- PASSES`` is read.
-``--emit stablehlo`` and ``--emit linalg`` write that graph for compilers of MLIR. ``--emit kernels`` goes on to kernel
-IR, ``--emit`` and a target to the text of the plan that computes the graph, in C or CUDA C: as this
-machine has it, or the one that ``--machine`` names. A graph of a capture says what its plan depends
-on beside it (settings, tuning, inputs that may be written over), and its text is that of the plan
-that ran. Kernel text is verified, its indices are proved in bounds, and it is printed again in the
-requested form. ``--forms`` notes in kernels how their loops are laid out; text with such a line
-gets that form back.
+``--emit stablehlo`` and ``--emit linalg`` write that graph for compilers of MLIR. ``--emit
+kernels`` goes on to kernel IR, ``--emit`` and a target to the text of the plan that computes the
+graph, in C or CUDA C: as this machine has it, or the one that ``--machine`` names. A graph of a
+capture says what its plan depends on beside it (settings, tuning, inputs that may be written over),
+and its text is that of the plan that ran. Kernel text is verified, its indices are proved in
+bounds, and it is printed again in the requested form. ``--forms`` notes in kernels how their loops
+are laid out; text with such a line gets that form back.
 """
 
 from __future__ import annotations

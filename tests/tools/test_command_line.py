@@ -131,7 +131,7 @@ def test_opt_emits_the_c_that_runs(
         (["opt", "FILE", "--passes", "simplify", "--emit", "c"], "--passes needs --emit graph"),
         (
             ["opt", "FILE", "--emit", "asm"],
-            "nothing is called 'asm'; --emit takes graph, stablehlo, kernels, c",
+            "nothing is called 'asm'; --emit takes graph, stablehlo, linalg, kernels, c",
         ),
         (["opt", "nowhere.ir"], "cannot read nowhere.ir: No such file or directory"),
         (["show", "FILE", "-o", "a.png"], "a.png ends in neither .svg nor .html"),

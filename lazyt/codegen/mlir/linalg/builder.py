@@ -94,7 +94,7 @@ class Numbers:
         if name == "bitwise_not":
             ones = self.constant(True if dtype.kind == "b" else -1, dtype)
             return self.apply("bitwise_xor", [*args, ones], dtype)
-        return self._raised(*args, dtype)
+        return self._raised(args[0], args[1], dtype)
 
     def _raised(self, x: str, n: str, dtype: DType) -> str:
         """``x`` to the power ``n``, which is not negative: by squares, one for each bit of ``n``.
@@ -113,7 +113,9 @@ class Numbers:
         """A comparison; of NaN only ``ne`` holds."""
         element = SIGNLESS[dtype.name]
         if dtype.kind == "f":
-            return self.lines.add(f"arith.cmpf {_ORDERED.get(how, 'o' + how)}, {a}, {b} : {element}")
+            return self.lines.add(
+                f"arith.cmpf {_ORDERED.get(how, 'o' + how)}, {a}, {b} : {element}"
+            )
         sign = "" if how in _ORDERED else "s" if dtype.kind == "i" else "u"
         return self.lines.add(f"arith.cmpi {sign}{how}, {a}, {b} : {element}")
 
@@ -283,9 +285,7 @@ class Builder:
         if old is new:
             return value
         operand = Operand(value, shape, old, loops(range(len(shape))))
-        return self.elementwise(
-            shape, new, [operand], lambda a, args: a.convert(args[0], old, new)
-        )
+        return self.elementwise(shape, new, [operand], lambda a, args: a.convert(args[0], old, new))
 
     def changed(self, text: str, old: Shape, new: Shape, dtype: DType, word: str) -> str:
         """An operation of ``tensor`` from one shape to another."""
@@ -297,6 +297,8 @@ class Builder:
         """The same elements under another shape: axes joined, and parted again."""
         if old == new:
             return value
+        if not old or not new:  # xDSL and MLIR have different texts for no axes
+            return self.moved(Operand(value, old, dtype, ["0"] * len(old)), new)
         groups = _groups(old, new)
         middle = tuple(old[first:last] for (first, last), _ in groups)
         joined = tuple(_product(part) for part in middle)
@@ -406,7 +408,5 @@ def _groups(old: Shape, new: Shape) -> list[tuple[tuple[int, int], tuple[int, in
             else:
                 right, j = right * new[j], j + 1
         found.append(((first, i), (second, j)))
-    if found and (i < len(old) or j < len(new)):
-        (first, _), (second, _) = found[-1]
-        found[-1] = ((first, len(old)), (second, len(new)))
-    return found
+    (first, _), (second, _) = found[-1]
+    return [*found[:-1], ((first, len(old)), (second, len(new)))]

@@ -144,7 +144,7 @@ def _update(p: Builder, node: Node) -> str:
     base, value = node.inputs
     if not value.size:
         return p.name(base)
-    low, steps, back = _forwards(*node.params, value.shape)
+    low, steps, back = _forwards(node.params.starts, node.params.steps, value.shape)
     made = p.reverse(p.name(value), back, value.shape, value.dtype)
     return p.insert_slice(made, p.name(base), value.shape, base.shape, base.dtype, low, steps)
 
@@ -225,7 +225,9 @@ def _written(p: Builder, node: Node) -> str:
         strides = [*[0] * lead, *row_major(inner)]
         own = p.all_positions(a, (*shape, *inner), strides, 0)
         hit = a.compare("eq", at, a.position(batch), int64)
-        return a.apply("maximum", [args[1], a.select(hit, own, a.constant(-1, int64), int64)], int64)
+        return a.apply(
+            "maximum", [args[1], a.select(hit, own, a.constant(-1, int64), int64)], int64
+        )
 
     found = p.generic(lead + rank, rank, [_operand(p, index, where)], out, last)
     # The updates with the index's axes as one.
@@ -375,11 +377,11 @@ def _sort(p: Builder, node: Node) -> str:
 
     def count(a: Numbers, args: Sequence[str]) -> str:
         x, y = (a.convert(value, source.dtype, dtype) for value in args[:2])
-        pair = (y, x) if node.params.descending else (x, y)
+        if node.params.descending:
+            x, y = y, x
         earlier = a.compare("lt", a.position(rank), a.position(rank - 1), int64)
         # The other comes first where it is before, or where it stands first and is not behind.
-        behind = precedes(a, *pair, dtype)
-        before = precedes(a, *reversed(pair), dtype)
+        behind, before = precedes(a, x, y, dtype), precedes(a, y, x, dtype)
         tied = a.apply("bitwise_and", [earlier, a.apply("bitwise_not", [behind], bool_)], bool_)
         first = a.apply("bitwise_or", [before, tied], bool_)
         return a.apply("add", [args[2], a.convert(first, bool_, int64)], int64)
