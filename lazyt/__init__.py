@@ -32,6 +32,7 @@ if _TYPE_CHECKING:
     from lazyt import cuda as cuda
     from lazyt import distributed as distributed
     from lazyt import distributions as distributions
+    from lazyt import fft as fft
     from lazyt import func as func
     from lazyt import library as library
     from lazyt import linalg as linalg
@@ -73,6 +74,7 @@ _PACKAGES = frozenset(
         "cuda",
         "distributed",
         "distributions",
+        "fft",
         "func",
         "library",
         "linalg",

@@ -21,11 +21,6 @@ _REASONS: tuple[tuple[str, str], ...] = (
         r"complex32|chalf|ComplexHalf\w*",
     ),
     (
-        "lazyt has no Fourier transforms; multiply by the matrix exp(-2j * pi * k * n / N), or "
-        "transform with numpy.fft what needs no gradient",
-        r"fft|i?stft",
-    ),
-    (
         "lazyt has no sparse tensors; use dense ones, or index_add, scatter_add and embedding_bag",
         r"\w*sparse\w*|hspmm|hsmm|smm|spmm|dsmm|saddmm|sspaddmm|coalesce|is_coalesced|dense_dim"
         r"|c?(col|row|crow|ccol)_indices(_copy)?|indices(_copy)?|values(_copy)?|lobpcg"

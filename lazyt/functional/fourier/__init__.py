@@ -1,0 +1,1 @@
+"""Discrete Fourier transforms, and spectra of pieces of signals."""
