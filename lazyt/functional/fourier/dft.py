@@ -37,7 +37,7 @@ def transform(x: Node, sign: int, scale: float) -> Node:
         x = _bluestein(x, sign, last) if size > tables.LARGEST_PRIME else _dense(x, sign, last)
         if rest > 1:
             table = tables.twiddles(rest, size, left, sign, x.dtype, place_of(x.form))
-            x = _turned(x, ops.reshape(table, (2, 1, rest, size, 1)))
+            x = _times(x, ops.reshape(table, (2, 1, rest, size, 1)))
         left, done = rest, done * size
     return ops.reshape(x, (2, batch, n, inner))
 
@@ -57,15 +57,15 @@ def _bluestein(x: Node, sign: int, scale: float) -> Node:
     inner = rest * done
     x = ops.reshape(x, (parts, batch, size, inner))
     first = tables.chirp(size, sign, 1.0, x.dtype, place)
-    x = _turned(x, ops.reshape(first, (2, 1, size, 1)))
+    x = _times(x, ops.reshape(first, (2, 1, size, 1)))
     length = tables.convolution_length(size)
     none = (0,) * 4
     x = ops.pad(x, none, (0, 0, length - size, 0), none, 0)
     spectrum = tables.chirp_spectrum(size, length, sign, x.dtype, place)
-    x = _turned(transform(x, -1, 1.0), ops.reshape(spectrum, (2, 1, length, 1)))
+    x = _times(transform(x, -1, 1.0), ops.reshape(spectrum, (2, 1, length, 1)))
     x = ops.slice_(transform(x, 1, 1.0), none, (2, batch, size, inner), (1,) * 4)
     second = tables.chirp(size, sign, scale, x.dtype, place)
-    x = _turned(x, ops.reshape(second, (2, 1, size, 1)))
+    x = _times(x, ops.reshape(second, (2, 1, size, 1)))
     return ops.permute(ops.reshape(x, (2, batch, size, rest, done)), (0, 1, 3, 2, 4))
 
 
@@ -93,7 +93,7 @@ def _product(x: Expr, y: Expr) -> Expr:
     return call("mul", x, y)
 
 
-def _turned(x: Node, table: Node) -> Node:
+def _times(x: Node, table: Node) -> Node:
     """The planes of a product of complex numbers; ``table`` is broadcast."""
     u, v = plane(table, 0), plane(table, 1)
     if x.shape[0] == 1:
