@@ -90,7 +90,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "_mvlgammas": ("atomic", "memo: builders by dimension"),
         "_polygammas": ("atomic", "memo: builders by order"),
     },
-    "functional.fourier.tables": {"_leaves": ("atomic", "tables of transforms, the last used ones")},
+    "functional.fourier.tables": {"_leaves": ("its lock", "memo: tables of transforms")},
     "functional.indexing.masks": {"_counts": ("atomic", "memo: how many are true, by node")},
     "functional.indexing.picking": {"_ranges": ("atomic", "memo: extremes of indices, by node")},
     "functional.linalg.products": {"_checked": ("atomic", "memo: operands of linear that fit")},
