@@ -279,11 +279,3 @@ def test_factors_are_few_and_small(n: int) -> None:
     if n & (n - 1) == 0 and n > 1:
         assert len(found) == -(-(n.bit_length() - 1) // 5)
         assert max(found) <= 2 * min(found)
-
-
-def test_parts_of_complex_numbers_are_joined_as_real_numbers() -> None:
-    z = lazyt.tensor([1 + 2j, 3 + 4j])
-    joined = lazyt.stack([z.real, z.imag])
-    assert joined.dtype is lazyt.float32
-    assert joined.tolist() == [[1.0, 3.0], [2.0, 4.0]]
-    assert lazyt.cat([z.real, lazyt.ones(1)]).dtype is lazyt.float32
