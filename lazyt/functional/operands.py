@@ -326,7 +326,7 @@ def pair_nodes(a: Any, b: Any) -> tuple[Node, Node, DType] | None:
 
 def operand_dtype(operands: Sequence[Operand]) -> DType:
     """PyTorch's ``result_type`` of tensors and numbers."""
-    dtypes = {t._storage.node.dtype for t in operands if isinstance(t, Tensor)}
+    dtypes = {t.dtype for t in operands if isinstance(t, Tensor)}
     if len(dtypes) == 1 and all(isinstance(t, Tensor) for t in operands):
         return dtypes.pop()
     tensors = [(t.dtype, len(t.shape)) for t in operands if isinstance(t, Tensor)]

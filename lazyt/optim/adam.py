@@ -97,7 +97,7 @@ class Adam(Optimizer):
     def _update_one(self, group: Group, parameter: Tensor) -> None:
         decay, decoupled = group["weight_decay"], group["decoupled_weight_decay"]
         keep_square = group["betas"][1]
-        count, state = self.count_key(parameter), self.state[parameter]
+        count, state = self.count_key(parameter), self.state_of(parameter)
         grad = self.gradient(group, parameter, decayed=not decoupled)
         keep = self.decay_factor(group, parameter, decay) if decay and decoupled else None
         mean, square = self.slot(parameter, "exp_avg"), self.slot(parameter, "exp_avg_sq")
@@ -203,7 +203,7 @@ class Adamax(Optimizer):
 
     def _update_one(self, group: Group, parameter: Tensor) -> None:
         keep_mean, keep_greatest = group["betas"]
-        count, state = self.count_key(parameter), self.state[parameter]
+        count, state = self.count_key(parameter), self.state_of(parameter)
         grad = self.gradient(group, parameter)
         mean, greatest = self.slot(parameter, "exp_avg"), self.slot(parameter, "exp_inf")
         mean.lerp_(grad, 1 - keep_mean)
@@ -260,7 +260,7 @@ class NAdam(Optimizer):
     def _update_one(self, group: Group, parameter: Tensor) -> None:
         decay, decoupled = group["weight_decay"], group["decoupled_weight_decay"]
         keep_mean, keep_square = group["betas"]
-        state = self.state[parameter]
+        state = self.state_of(parameter)
 
         def momentum(step: float) -> float:
             return float(keep_mean * (1 - 0.5 * 0.96 ** (step * group["momentum_decay"])))
@@ -338,7 +338,7 @@ class RAdam(Optimizer):
 
     def _update_one(self, group: Group, parameter: Tensor) -> None:
         decay, decoupled = group["weight_decay"], group["decoupled_weight_decay"]
-        count, state = self.count_key(parameter), self.state[parameter]
+        count, state = self.count_key(parameter), self.state_of(parameter)
         grad = self.gradient(group, parameter, decayed=not decoupled)
         if decay and decoupled:
             parameter.mul_(self.decay_factor(group, parameter, decay))
@@ -391,6 +391,16 @@ class SparseAdam(Optimizer):
         check_setting(eps > 0, "epsilon value", eps)
         check_betas(betas)
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
+        found = [
+            [number, place]
+            for number, group in enumerate(self.param_groups)
+            for place, parameter in enumerate(group["params"])
+            if parameter.dtype.kind == "c"
+        ]
+        if found:
+            raise SettingError(
+                f"Complex params at indices {found}: SparseAdam does not support complex parameters"
+            )
 
     def _update(self, group: Group, parameters: list[Tensor]) -> None:
         if parameters:

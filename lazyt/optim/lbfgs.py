@@ -294,25 +294,29 @@ class LBFGS(Optimizer):
     def _gather_flat_grad(self) -> Tensor:
         """The gradients of all parameters one behind the other, zeros where there is none."""
         parts = [
-            p.new_zeros(p.numel()) if p.grad is None else p.grad.reshape(-1)
+            lazyt.zeros_like(p) if p.grad is None else p.grad.resolve_conj()
             for p in self._parameters
         ]
-        return lazyt.cat(parts)
+        return lazyt.cat([_as_real(part).reshape(-1) for part in parts])
 
     def _numel(self) -> int:
-        """The number of elements of all parameters."""
-        return sum(parameter.numel() for parameter in self._parameters)
+        """The number of elements of all parameters; complex ones count twice."""
+        return sum(_as_real(parameter).numel() for parameter in self._parameters)
 
     def _add_grad(self, step_size: float, update: Tensor) -> None:
         """Move all parameters by their parts of ``update``."""
         offset = 0
-        for parameter in self._parameters:
+        for parameter in map(_as_real, self._parameters):
             count = parameter.numel()
             part = update[offset : offset + count].reshape(parameter.shape)
             parameter.add_(part, alpha=step_size)
             offset += count
         if offset != self._numel():
             raise AssertionError(f"Expected offset {offset} to equal {self._numel()}")
+
+
+def _as_real(value: Tensor) -> Tensor:
+    return lazyt.view_as_real(value) if value.dtype.kind == "c" else value
 
 
 def _numbers(*values: Tensor) -> list[float]:

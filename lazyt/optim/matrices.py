@@ -69,11 +69,12 @@ class Adafactor(Optimizer):
         super().__init__(params, defaults)
 
     def _update_one(self, group: Group, parameter: Tensor) -> None:
+        self._refuse_complex(parameter)
         smallest, least_size = group["eps"]
         if smallest is None:
             smallest = lazyt.finfo(parameter.dtype).eps
         decay = group["weight_decay"]
-        count, state = self.count_key(parameter), self.state[parameter]
+        count, state = self.count_key(parameter), self.state_of(parameter)
         grad = self.gradient(group, parameter, decayed=False)
         root = math.sqrt(parameter.numel())
         rate = self._relative_rate(group, parameter, count)
@@ -93,7 +94,7 @@ class Adafactor(Optimizer):
 
     def _relative_rate(self, group: Group, parameter: Tensor, count: Hashable) -> Tensor:
         """The learning rate, or the inverse root of the number of steps where that is less."""
-        state = self.state[parameter]
+        state = self.state_of(parameter)
         if isinstance(group["lr"], Tensor):
             falling = self.number(
                 lambda: float(count_of(state["step"]) ** -0.5), parameter, group, ("root", count)
@@ -180,6 +181,7 @@ class Muon(Optimizer):
                 )
 
     def _update_one(self, group: Group, parameter: Tensor) -> None:
+        self._refuse_complex(parameter)
         decay, momentum = group["weight_decay"], group["momentum"]
         grad = self._grad(parameter)
         mean = self.slot(parameter, "momentum_buffer")

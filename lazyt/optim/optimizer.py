@@ -13,6 +13,7 @@ import copy
 import functools
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from lazyt.errors import LazytError, warn
@@ -368,9 +369,12 @@ class Optimizer(Hooked):
     """
 
     #: State that captured functions do not compare: see ``_watched_state``.
-    _unwatched = frozenset({"_numbers", "_step_count", "param_groups", "state"})
-    #: Whether the formula holds for complex numbers as it is written.
+    _unwatched = frozenset({"_complex_of", "_numbers", "_step_count", "param_groups", "state"})
+    #: Whether the formula holds for complex numbers as it is written. Other formulas see pairs of
+    #: real numbers.
     _takes_complex = False
+    #: Complex parameters by the pairs of real numbers that a formula sees instead, during a step.
+    _complex_of: Mapping[Tensor, Tensor] = MappingProxyType({})
     #: Settings of groups that schedules of momentum change: numbers, not constants, then.
     _cycled: frozenset[str] = frozenset()
     #: State that Python counts with: tensors of one number, which change at every step.
@@ -449,11 +453,6 @@ class Optimizer(Hooked):
                 raise TypeError(
                     "optimizer can only optimize Tensors, but one of the params is "
                     f"{module}{kind.__qualname__}"
-                )
-            if parameter.dtype.kind == "c" and not self._takes_complex:
-                raise SettingError(
-                    f"{type(self).__name__} does not update complex parameters; make the parameter "
-                    "of their parts, and compute with view_as_complex(parameter)"
                 )
             computed = not (parameter.is_leaf or parameter.retains_grad)
             if computed and not self.defaults.get("differentiable"):
@@ -552,10 +551,22 @@ class Optimizer(Hooked):
         if self._counting:
             self._count(parameters)
         for parameter in parameters:
-            self._update_one(group, parameter)
+            if parameter.dtype.kind != "c" or self._takes_complex:
+                self._update_one(group, parameter)
+                continue
+            pairs = lazyt.view_as_real(parameter)
+            self._complex_of = {pairs: parameter}
+            try:
+                self._update_one(group, pairs)
+            finally:
+                del self._complex_of
 
     def _update_one(self, group: Group, parameter: Tensor) -> None:
-        """One step of one parameter, which has a gradient."""
+        """One step of one parameter, which has a gradient.
+
+        A complex parameter comes as its real view, an axis of 2 at the end, and so do its gradient
+        and its state.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not define a step")
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -633,9 +644,10 @@ class Optimizer(Hooked):
         return self.number(lambda: 1 - float(group["lr"]) * decay, like, group, ("keep", decay))
 
     def _grad(self, parameter: Tensor) -> Tensor:
-        grad = parameter.grad if self._given_grads is None else self._given_grads[parameter]
+        owner = self._complex_of.get(parameter, parameter)
+        grad = owner.grad if self._given_grads is None else self._given_grads[owner]
         assert grad is not None
-        return grad
+        return grad if owner is parameter else lazyt.view_as_real(grad.resolve_conj())
 
     def gradient(self, group: Group, parameter: Tensor, decayed: bool = True) -> Tensor:
         """The gradient, negated for ``maximize`` and, if ``decayed``, with weight decay."""
@@ -670,7 +682,7 @@ class Optimizer(Hooked):
 
     def count_key(self, parameter: Tensor) -> Hashable:
         """A key for numbers that depend on how many steps of a parameter were counted."""
-        state = self.state[parameter]
+        state = self.state_of(parameter)
         return counted(state, ("step",), count_of(state["step"]))
 
     def _watched_state(self) -> Iterator[tuple[Any, Any, str]]:
@@ -698,14 +710,27 @@ class Optimizer(Hooked):
                         if key not in self._scalars:
                             yield state, key, f"state[{place}][{key!r}]"
 
+    def _refuse_complex(self, parameter: Tensor) -> None:
+        if parameter in self._complex_of:
+            raise LazytError(f"{type(self).__name__} does not support complex parameters")
+
+    def state_of(self, parameter: Tensor) -> dict[str, Any]:
+        """The state of a parameter that a formula sees."""
+        return self.state[self._complex_of.get(parameter, parameter)]
+
     def slot(self, parameter: Tensor, name: str, start: float = 0.0, shape: Any = None) -> Tensor:
         """The state called ``name`` of a parameter: at first ``start`` everywhere, in the
-        parameter's shape unless another is given."""
+        parameter's shape unless another is given. The state of complex parameters is complex, too,
+        and ``start`` then stands for both parts."""
+        owner = self._complex_of.get(parameter)
+        if owner is not None:
+            return lazyt.view_as_real(self.slot(owner, name, start, shape))
         state = self.state[parameter]
         found = state.get(name)
         if found is None:
             sizes = tuple(parameter.shape if shape is None else shape)
-            found = in_memory(sizes, start, parameter.dtype, parameter.device)
+            value = complex(start, start) if parameter.dtype.kind == "c" else start
+            found = in_memory(sizes, value, parameter.dtype, parameter.device)
             state[name] = found
         return found
 

@@ -87,7 +87,7 @@ class SGD(Optimizer):
         if not momentum:
             return grad
         dampening = group["dampening"]
-        state = self.state[parameter]
+        state = self.state_of(parameter)
         keep = self.cycled(group, parameter, lambda: group["momentum"], "momentum")
         if dampening and "momentum_buffer" not in state:
             buffer = state["momentum_buffer"] = grad.clone()
@@ -144,9 +144,8 @@ class Rprop(Optimizer):
         shrink, grow = group["etas"]
         grad = self.gradient(group, parameter)
         before = self.slot(parameter, "prev")
-        if "step_size" not in self.state[parameter]:
-            self.slot(parameter, "step_size", float(group["lr"]))
-        size = self.state[parameter]["step_size"]
+        begun = "step_size" in self.state_of(parameter)
+        size = self.slot(parameter, "step_size", 0.0 if begun else float(group["lr"]))
         turn = (grad * self.old(before)).sign()
         factor = lazyt.where(turn == 0, 1.0, turn)  # NaN stays
         factor = lazyt.where(turn > 0, grow, lazyt.where(turn < 0, shrink, factor))
@@ -244,7 +243,7 @@ class ASGD(Optimizer):
         super().__init__(params, defaults)
 
     def _update_one(self, group: Group, parameter: Tensor) -> None:
-        state, lambd = self.state[parameter], group["lambd"]
+        state, lambd = self.state_of(parameter), group["lambd"]
         if "eta" not in state:
             eta = new_count(float(group["lr"]))
             state.update(step=new_count(0.0), eta=eta, mu=new_count(1.0))
@@ -385,22 +384,19 @@ class Adagrad(Optimizer):
         for group in self.param_groups:
             for parameter in group["params"]:
                 self.state[parameter]["step"] = new_count(0.0)
-                total = self.slot(parameter, "sum")
-                if start:
-                    with lazyt.no_grad():
-                        total.fill_(start)
+                self.slot(parameter, "sum", start)
 
     def _update_one(self, group: Group, parameter: Tensor) -> None:
         grad = self.gradient(group, parameter)
         rate = self._rate(group, parameter)
-        total = self.state[parameter]["sum"]
+        total = self.slot(parameter, "sum")
         accumulate_square_(total, grad, 1, 1)
         step = grad / (total.sqrt() + group["eps"])
         descend_(parameter, step, rate)
 
     def _rate(self, group: Group, parameter: Tensor) -> Tensor:
         """The learning rate, which falls with the parameter's own steps."""
-        count, state = self.count_key(parameter), self.state[parameter]
+        count, state = self.count_key(parameter), self.state_of(parameter)
 
         def share() -> float:
             return 1 / float(1 + (count_of(state["step"]) - 1) * group["lr_decay"])

@@ -121,7 +121,8 @@ def test_every_scalar_function(dtype: DType) -> None:
             roots.append(ops.apply(name, test, a, b))
         else:
             roots.append(ops.apply(name, *(a, b, c)[: fn.arity]))
-    check(roots)
+    # No kernel sees complex numbers: they are pairs before.
+    check([root for root in roots if root.dtype.kind != "c"])
 
 
 @pytest.mark.parametrize("dtype", [float16, bfloat16], ids=lambda t: t.name)

@@ -39,7 +39,6 @@ DIFFERENT: list[tuple[str, str]] = [
     (r"x\.(dtype|shape|T|is_leaf) = .*", "Python's words for a property"),
     (r"t\.(finfo|iinfo)\(.*", "PyTorch names itself instead of the dtype"),
     (r"x\[(::|0:1:)-1\]", "slices backwards are taken, as NumPy takes them"),
-    (r"t\.from_numpy\(.*", "the dtypes that are named are those that exist here"),
     (r"t\.true_divide\(.*", "one function with div"),
     (r"t\.Size\(.*", "sizes are made for every tensor, so their elements are not looked at"),
     (r"nn\.Linear\(-1, 2\)", "memory is made with zeros"),

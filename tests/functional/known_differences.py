@@ -11,6 +11,10 @@ Reasons = list[tuple[str, str]]
 #: Other dtypes, shapes or errors.
 OUTCOMES: Reasons = [
     (r"torch\.matrix_rank.*", "PyTorch only keeps the name, to say that it is linalg.matrix_rank"),
+    (
+        r".*torch\.complex\(x, y\).*|torch\.view_as_complex\(.*",
+        "no complex32 yet",
+    ),
     (r"torch\.affine_grid_generator\(.*", "no integers yet"),
 ]
 

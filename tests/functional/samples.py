@@ -205,8 +205,12 @@ def gradients(module: Any, sample: Sample) -> list[Any] | None:
     return [module.zeros_like(x) if g is None else g for g, x in zip(found, inputs)]
 
 
+def _parts(value: complex) -> tuple[float, ...]:
+    return (value.real, value.imag) if isinstance(value, complex) else (value,)
+
+
 def numbers(tensors: list[Any]) -> list[float]:
-    """The first values of each of some tensors as Python numbers; complex ones are left out."""
-    plain = [tensor.detach() for tensor in tensors if not tensor.is_complex()]
-    found = [tensor.reshape(-1)[:MOST_NUMBERS].tolist() for tensor in plain]
+    """The first values of each of some tensors as Python numbers; complex ones give both parts."""
+    found = [tensor.detach().reshape(-1)[:MOST_NUMBERS].tolist() for tensor in tensors]
+    found = [[part for value in values for part in _parts(value)] for values in found]
     return [float(value) for values in found for value in values][:MOST_TOGETHER]

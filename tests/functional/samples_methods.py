@@ -11,7 +11,8 @@ METHODS: list[tuple[str, str]] = [
         "x",
         """
         contiguous cpu dim element_size get_device is_contiguous is_pinned ndimension
-        nelement size stride storage_offset tolist numpy bfloat16 bool byte char double
+        nelement size stride storage_offset tolist numpy bfloat16 bool byte char double cdouble
+        cfloat
         float half int long short requires_grad_ clone type is_inference ravel
         dim_order zero_ squeeze_ t_ random_ uniform_ normal_ bernoulli_ cauchy_ log_normal_
         exponential_""",

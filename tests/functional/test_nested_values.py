@@ -51,12 +51,6 @@ def test_types_and_values(data: Any, dtype: Any) -> None:
         ([None], lt.float32, TypeError, "must be real number, not NoneType"),
         ([None], lt.bool, TypeError, "'NoneType' object cannot be interpreted as an integer"),
         ([None], None, RuntimeError, "Could not infer dtype of NoneType"),
-        (
-            [1j],
-            None,
-            RuntimeError,
-            "Could not infer dtype of complex: lazyt has no complex numbers",
-        ),
         ([lt.ones(2)], None, ValueError, "only one element tensors can be converted"),
         ([lt.tensor(2.0)], lt.int64, TypeError, "only integer tensors of a single element"),
         ([np.ones(2), 1], None, TypeError, "not a sequence"),

@@ -217,3 +217,56 @@ def test_repr_lists_groups() -> None:
     text = repr(optim.SGD([start()], lr=0.1))
     assert text.startswith("SGD (\nParameter Group 0\n    dampening: 0\n")
     assert "    lr: 0.1\n" in text
+
+
+COMPLEX: dict[str, Make] = {
+    **{name: make for name, (make, _) in CASES.items()},
+    "adamax": lambda p: optim.Adamax(p, lr=0.1, weight_decay=0.1),
+    "nadam": lambda p: optim.NAdam(p, lr=0.1),
+    "radam": lambda p: optim.RAdam(p, lr=0.1),
+    "adadelta": lambda p: optim.Adadelta(p, lr=0.5),
+    "rprop": lambda p: optim.Rprop(p, lr=0.05),
+    "asgd": lambda p: optim.ASGD(p, lr=0.05),
+    "lion": lambda p: optim.Lion(p, lr=0.05),
+    "lbfgs": lambda p: optim.LBFGS(p, lr=0.5, max_iter=4),
+    "wolfe": lambda p: optim.LBFGS(p, max_iter=4, line_search_fn="strong_wolfe"),
+}
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_parameters_are_pairs_of_real_ones(name: str) -> None:
+    """As PyTorch has it: every step is that of ``view_as_real``, and state is complex."""
+    z = nn.Parameter(lazyt.tensor([[1 + 2j, -2 - 1j], [0.5j, 3 + 0j]]))
+    x = nn.Parameter(lazyt.view_as_real(z.detach()).clone())
+    sides = ((z, COMPLEX[name]([z])), (x, COMPLEX[name]([x])))
+    for _ in range(3):
+        for parameter, optimizer in sides:
+
+            def loss(p: Tensor = parameter, o: optim.Optimizer = optimizer) -> Tensor:
+                o.zero_grad()
+                pairs = lazyt.view_as_real(p) if p is z else p
+                value = (pairs.square() - 1).square().sum() + pairs.prod(-1).sum()
+                value.backward()
+                return value
+
+            optimizer.step(loss)
+    assert lazyt.view_as_real(z.detach()).tolist() == x.tolist()
+    for key, value in sides[0][1].state[z].items():
+        if "lbfgs" not in name and "wolfe" not in name and key not in ("step", "eta", "mu"):
+            assert key == "mu_product" or value.dtype is lazyt.complex64
+    if name not in ("lbfgs", "wolfe"):
+        saved = copy.deepcopy(sides[0][1].state_dict())
+        again = COMPLEX[name]([z])
+        again.load_state_dict(saved)
+        for key, value in again.state[z].items():
+            assert value.dtype is sides[0][1].state[z][key].dtype
+
+
+def test_who_refuses_complex_parameters() -> None:
+    z = nn.Parameter(lazyt.ones(2, 2, dtype=lazyt.complex64))
+    with pytest.raises(ValueError, match=r"Complex params at indices \[\[0, 0\]\]: SparseAdam"):
+        optim.SparseAdam([z])
+    z.grad = lazyt.ones_like(z)
+    for kind in (optim.Adafactor, optim.Muon):
+        with pytest.raises(RuntimeError, match=f"{kind.__name__} does not support complex"):
+            kind([z]).step()

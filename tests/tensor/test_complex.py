@@ -242,8 +242,6 @@ def test_random_numbers() -> None:
 def test_modules_learn() -> None:
     lazyt.manual_seed(1)
     layer = lazyt.nn.Linear(3, 2, dtype=lazyt.complex64)
-    with pytest.raises(ValueError, match="does not update complex"):
-        lazyt.optim.Adam(layer.parameters())
     optimizer = lazyt.optim.SGD(layer.parameters(), lr=0.05, momentum=0.9)
     z, goal = of(Z.astype(np.complex64)), of(W[:, :2].astype(np.complex64))
 
@@ -268,3 +266,20 @@ def test_captured_and_compiled_functions() -> None:
     np.testing.assert_allclose(found.numpy(), (Z * Z.conj()).real.sum(1), 1e-14)
     _, moved = lazyt.func.jvp(lambda z: z * z.conj(), (of(Z),), (of(W),))
     np.testing.assert_allclose(values(moved), Z * W.conj() + W * Z.conj(), 1e-14)
+
+
+def test_joining_real_views_gives_real_numbers() -> None:
+    z = lazyt.tensor([1 + 2j, 3 - 1j])
+    pairs = lazyt.view_as_real(z)
+    for found, wanted in (
+        (lazyt.cat([pairs]), [[1, 2], [3, -1]]),
+        (lazyt.cat([z.real, z.imag]), [1, 3, 2, -1]),
+        (lazyt.stack([z.real, z.imag]), [[1, 3], [2, -1]]),
+        (lazyt.hstack([z.imag, lazyt.ones(1)]), [2, -1, 1]),
+        (lazyt.where(lazyt.tensor([True, False]), z.real, z.imag), [1, -1]),
+        (lazyt.maximum(z.real, z.imag), [2, 3]),
+        (z.real + z.imag, [3, 2]),
+        (lazyt.lerp(z.real, z.imag, 0.5), [1.5, 1.0]),
+    ):
+        assert found.dtype is lazyt.float32
+        assert found.tolist() == wanted

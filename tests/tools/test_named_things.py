@@ -26,7 +26,7 @@ X = lazyt.ones(4)
 def test_dtypes_that_are_only_names_can_be_listed_and_compared() -> None:
     named = (getattr(lazyt, name) for name in legacy.__all__)
     kinds = {kind for kind in named if isinstance(kind, lazyt.dtype)}
-    assert len(kinds) == 14  # three have two names
+    assert len(kinds) == 12  # one has two names
     for kind in kinds:
         assert isinstance(kind, lazyt.dtype)
         assert str(kind) == f"lazyt.{kind.name}"
@@ -35,6 +35,7 @@ def test_dtypes_that_are_only_names_can_be_listed_and_compared() -> None:
     assert lazyt.float8_e5m2.is_floating_point
     assert lazyt.float8_e5m2.is_signed
     assert lazyt.cfloat is lazyt.complex64
+    assert lazyt.complex64 not in kinds
     assert X.dtype not in kinds
 
 
@@ -59,8 +60,8 @@ def test_dtypes_that_are_only_names_can_be_listed_and_compared() -> None:
     ],
 )
 def test_nothing_computes_in_them(use: Callable[[lazyt.dtype], object]) -> None:
-    with pytest.raises(DTypeError, match=r"lazyt\.complex64 is only a name here: .*no complex"):
-        use(lazyt.complex64)
+    with pytest.raises(DTypeError, match=r"lazyt\.complex32 is only a name here: "):
+        use(lazyt.complex32)
     with pytest.raises(DTypeError, match=r"float8_e4m3fn is only a name here: "):
         use(lazyt.float8_e4m3fn)
 

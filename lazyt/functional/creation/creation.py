@@ -111,7 +111,7 @@ def tensor(
     return fresh(node if wanted is None else ops.cast(node, wanted), requires_grad, place)
 
 
-def in_memory(shape: Shape, value: float, dtype: Any, device: Any) -> Tensor:
+def in_memory(shape: Shape, value: complex, dtype: Any, device: Any) -> Tensor:
     """``full`` that is computed: state that every step of training writes over begins so, and the
     first step is the same graph as all others. ``dtype`` None is the default one."""
     wanted = get_default_dtype() if dtype is None else as_dtype(dtype)

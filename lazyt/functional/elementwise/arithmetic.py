@@ -425,12 +425,8 @@ logical_xor = _logical("logical_xor", "Where exactly one is true.")
 def result_type(tensor: Any, other: Any) -> DType:
     """The dtype that arithmetic on the two operands gives, by PyTorch's promotion rules.
 
-    Raises DTypeError for complex numbers.
+    Numbers are weaker than tensors: of a float64 tensor and ``1j`` it is complex128.
     """
-    if isinstance(tensor, complex) or isinstance(other, complex):
-        from lazyt.compat.absent import reason  # not for `import lazyt`
-
-        raise DTypeError(f"result_type(): {reason('complex')}")
     return operand_dtype([tensor, other])
 
 
