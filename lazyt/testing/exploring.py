@@ -25,7 +25,14 @@ from lazyt.ir.scalar import FUNCTIONS, ScalarFunction
 from lazyt.ir.verifier import verify_graph
 from lazyt.runtime.value_checks import work_of
 from lazyt.testing.coverage import Coverage
-from lazyt.testing.graph_maker import Chooser, GraphMaker, RandomGraph, SeededChooser, Value
+from lazyt.testing.graph_maker import (
+    Chooser,
+    GraphMaker,
+    RandomGraph,
+    SeededChooser,
+    Value,
+    long_extent,
+)
 from lazyt.testing.structural_ops import STRUCTURAL, fold_span
 from lazyt.testing.value_ranges import Span, binary_span
 
@@ -117,7 +124,7 @@ def rows(seed: int, count: int = ROW_STEPS) -> RandomGraph:
     at the same place and at others."""
     maker = GraphMaker(SeededChooser(seed))
     choose = maker.choose
-    columns = choose.pick((3, 5, 8, 17, 40))
+    columns = choose.pick((3, 5, 8, 17, 40, *(long_extent(choose, 200) for _ in range(3))))
     shape = (choose.pick((2, 4, 6, columns)), columns)
     maker.keep(maker.leaf(shape, choose.pick((float32, float32, float64, int32))))
     for _ in range(count * 3):
@@ -184,7 +191,7 @@ def functions(seed: int, count: int = FUNCTIONS_OF_A_GRAPH) -> RandomGraph:
         pairs += [(name, dtype) for name in _functions_of(dtype)]
         pairs += [(to, dtype) for to in ALL if to is not dtype]
     step = _coprime(len(pairs))
-    shape = (maker.choose.pick((3, 17, 33, 64)),)
+    shape = (maker.choose.pick((3, 17, 33, 64, long_extent(maker.choose, 100))),)
     for place in range(count):
         function, dtype = pairs[(seed * count + place) * step % len(pairs)]
         first = maker.leaf(shape, dtype)
@@ -317,7 +324,8 @@ def renumbered(roots: Sequence[Node], other: Sequence[Node], choose: Chooser) ->
     places = list(re.finditer(r"(?<![%$\w.])\d+(?![\w.:])", text))
     place = choose.pick(places)
     number = int(place.group())
-    instead = choose.pick((0, 1, 2, 3, number + 1, max(number - 1, 0), number * 2, 17))
+    instead = choose.pick((0, 1, 2, 3, number + 1, max(number - 1, 0), number * 2, 17,
+                           long_extent(choose, 200)))  # fmt: skip
     start, end = place.span()
     if choose.number(0, 1):  # wherever it stands: an extent is in several types
         made = re.sub(rf"(?<![%$\w.]){number}(?![\w.:])", str(instead), text)

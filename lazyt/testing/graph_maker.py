@@ -27,6 +27,7 @@ from lazyt.ir.dtypes import (
     uint32,
 )
 from lazyt.ir.graph import Node, Shape
+from lazyt.ir.kernel import BLOCK, LANES
 from lazyt.ir.scalar import FUNCTIONS, Expr, arg, call
 from lazyt.runtime.memory import Buffer
 from lazyt.testing.value_ranges import (
@@ -42,6 +43,8 @@ from lazyt.testing.value_ranges import (
 
 T = TypeVar("T")
 LARGEST_SIZE = 4000
+#: What kernels take at once: elements of a vector, lanes of a fold, steps of a block.
+UNITS = (4, 8, 16, LANES, LANES, 2 * LANES, BLOCK)
 
 
 class Chooser(Protocol):
@@ -69,6 +72,15 @@ class SeededChooser:
     def pick(self, items: Sequence[T]) -> T:
         """One of ``items``."""
         return self.random.choice(items)
+
+
+def long_extent(choose: Chooser, most: int) -> int:
+    """An extent up to ``most`` by what is left of it behind whole vectors or blocks: one too many,
+    one too few, none, or any number."""
+    unit = choose.pick([unit for unit in UNITS if unit < most])
+    rest = choose.pick((-1, -1, 0, 1, choose.number(0, unit - 1)))
+    times = choose.number(1, min((most - rest) // unit, 5))
+    return unit * times + rest
 
 
 @dataclass(frozen=True)
@@ -110,11 +122,14 @@ class GraphMaker:
     # ------------------------------------------------------------------ leaves
 
     def shape(self) -> Shape:
-        """Rank 0 to 4, small extents; now and then long, or empty."""
+        """Rank 0 to 4, small extents; now and then one is long, or empty."""
         rank = self.choose.pick((0, 1, 1, 2, 2, 2, 3, 3, 4))
         kind = self.choose.number(0, 19)
         if kind == 0:
-            return (self.choose.pick((33, 64, 100, 1025, 2500)),)
+            return (long_extent(self.choose, 2500),)
+        if kind == 2:  # rows or columns of a matrix
+            long, few = long_extent(self.choose, 1100), self.choose.pick((2, 3))
+            return (few, long) if self.choose.number(0, 2) else (long, few)
         extents = (1, 2, 3, 4, 5, 7) if rank > 2 else (1, 2, 3, 5, 8, 17, 33)
         shape = [self.choose.pick(extents) for _ in range(rank)]
         if kind == 1 and rank:

@@ -30,8 +30,8 @@ Results = Sequence[Tensor]
 
 #: Extents around multiples of vectors and register tiles, and primes.
 EXTENTS = (
-    1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 15, 16, 17, 23, 24, 31, 32, 33, 47, 48, 49, 63, 64, 65, 95, 97,
-    127, 128, 129, 160, 192, 193, 200,
+    1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 15, 16, 17, 23, 24, 31, 32, 33, 47, 48, 49, 63, 64, 65, 79, 95,
+    96, 97, 127, 128, 129, 159, 160, 161, 191, 192, 193, 200,
 )  # fmt: skip
 #: Multiply-adds of the largest product of a piece. Its gradient takes twice as many.
 MACS = 1_300_000
