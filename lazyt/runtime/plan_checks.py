@@ -48,7 +48,11 @@ def check_plan(
         arrays = [given[leaf] if leaf in given else _stored(leaf) for leaf in inputs]
         results = {"the kernels": run_program(program, kernels, arrays)}
         if run is not None:
-            results["the compiled C"] = run_compiled(run, program, arrays)
+            try:
+                results["the compiled C"] = run_compiled(run, program, arrays)
+            except OutsideError as error:
+                shown = "".join(map(print_kernel, kernels)) + print_graph(roots)
+                raise OutsideError(f"the C of a plan is wrong: {error}\n{shown}") from error
         for what, raw in results.items():
             for n, (root, value, want) in enumerate(
                 zip(roots, typed(raw, roots), wants, strict=True)
@@ -80,26 +84,63 @@ def typed(raw: Sequence[Array], roots: Sequence[Node]) -> list[Array]:
     ]
 
 
+class OutsideError(VerifyError):
+    """A plan has written to memory that is not its own."""
+
+
+#: Bytes before and behind each buffer that nobody may write to.
+GUARD = 256
+#: What is in memory that nobody has written: all bytes are this one, and floats NaN.
+_UNWRITTEN = 0xFF
+
+
+class _Guarded:
+    """Memory between two guards, which holds an array or NaN."""
+
+    def __init__(self, name: str, nbytes: int, content: Array | None = None) -> None:
+        self.name, self.nbytes = name, nbytes
+        self._all = Buffer(nbytes + 2 * GUARD)
+        ctypes.memset(self._all.ptr, _UNWRITTEN, self._all.nbytes)
+        start = self._all.ptr + GUARD
+        if content is not None:
+            ctypes.memmove(start, np.ascontiguousarray(content).ctypes.data, content.nbytes)
+        self.buffer = Buffer.foreign(start, nbytes, self._all)
+
+    def check(self) -> None:
+        """Raises OutsideError where a guard has changed."""
+        for side, at in (("before", 0), ("behind", GUARD + self.nbytes)):
+            if ctypes.string_at(self._all.ptr + at, GUARD) != bytes([_UNWRITTEN]) * GUARD:
+                raise OutsideError(f"it writes to memory {side} {self.name}")
+
+
 def run_compiled(run: execute.Executable, program: Program, inputs: Sequence[Array]) -> list[Array]:
-    """What a compiled plan computes: the bytes of each root."""
-    given = [as_buffer(item) for item in inputs]
+    """What a compiled plan computes: the bytes of each root.
+
+    Memory that was not written is NaN, also before and behind what belongs to the plan, so that
+    results show where it was read. Raises OutsideError where it was written to.
+    """
+    given = [_Guarded(f"input {n}", item.nbytes, item) for n, item in enumerate(inputs)]
     sizes: dict[int, int] = {}
     for slot in program.slots:
         if slot.kind == "output":
             sizes[slot.index] = max(slot.nbytes, sizes.get(slot.index, 0))
-    outputs = [Buffer(max(sizes.get(n, 0), 1)) for n in range(run.outputs)]
-    for buffer in outputs:  # what is not written shows
-        ctypes.memset(buffer.ptr, 0xFF, buffer.nbytes)
-    given = [*given, *(Buffer(1) for _ in range(run.inputs - len(given)))]
-    run.run(given[: run.inputs], outputs)
+    outputs = [_Guarded(f"output {n}", sizes.get(n, 0)) for n in range(run.outputs)]
+    given += [_Guarded("an input", 0) for _ in range(run.inputs - len(given))]
+    arena = _Guarded("the arena", program.arena_bytes)
+    run.run(
+        [item.buffer for item in given[: run.inputs]],
+        [item.buffer for item in outputs],
+        arena.buffer,
+    )
+    for item in (*given, *outputs, arena):
+        item.check()
     found = []
     for n in program.results:
         if n >= 0:
-            found.append(
-                _bytes(outputs[n], sizes.get(n, 0)) if n < len(outputs) else _bytes(None, 0)
-            )
+            there = n < len(outputs)
+            found.append(_bytes(outputs[n].buffer if there else None, sizes.get(n, 0)))
         else:
-            found.append(_bytes(given[-1 - n], inputs[-1 - n].nbytes))
+            found.append(_bytes(given[-1 - n].buffer, inputs[-1 - n].nbytes))
     return found
 
 

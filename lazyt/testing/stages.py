@@ -33,7 +33,13 @@ from lazyt.ir.verifier import check_bounds, verify_graph, verify_kernel, verify_
 from lazyt.passes.group_verifier import describe, verify_groups
 from lazyt.runtime.cpu import compile, execute
 from lazyt.runtime.interpreter import interpret
-from lazyt.runtime.plan_checks import as_buffer, run_compiled, typed, undefined_behaviour
+from lazyt.runtime.plan_checks import (
+    OutsideError,
+    as_buffer,
+    run_compiled,
+    typed,
+    undefined_behaviour,
+)
 from lazyt.runtime.value_checks import (
     KINDS,
     MOST_ROUNDS,
@@ -351,10 +357,13 @@ class _Walk:
         except CompileError as error:
             return Finding("C printer", f"its text does not compile: {error}")
         for case in self.cases:
-            got = run_compiled(run, self.program, [case.given[leaf] for leaf in self.leaves])
-            text = self._compared(case, typed(got, self.roots))
-            if text:
-                return self._blame_target(case, text)
+            try:
+                got = run_compiled(run, self.program, [case.given[leaf] for leaf in self.leaves])
+                text = self._compared(case, typed(got, self.roots))
+                if text:
+                    return self._blame_target(case, text)
+            except OutsideError as error:
+                return Finding("C printer", f"{case.kind} inputs: {error}")
         return None
 
     def _blame_target(self, case: Case, text: str) -> Finding:
@@ -492,9 +501,11 @@ class Single:
         no fusion or lowering had a part in, decides."""
         generic = on_device(self.stored, given, "")
         if not self.compared(generic, wants):
-            if not self.compared(self.computed(given), wants):
-                return "interpreter (of kernels)"
-            return "lowering"
+            try:
+                right = not self.compared(self.computed(given), wants)
+            except OutsideError:  # of a kernel that is wrong
+                right = False
+            return "interpreter (of kernels)" if right else "lowering"
         exact = [Wanted(value, want.apart) for value, want in zip(got, wants, strict=True)]
         return "lowering" if self.compared(generic, exact) else "interpreter"
 

@@ -243,6 +243,28 @@ def test_undefined_behaviour_is_the_printers(monkeypatch: pytest.MonkeyPatch) ->
         assert "volatile int places" in told and "shift exponent 40" in told
 
 
+@pytest.mark.parametrize(
+    ("results", "old", "new", "told"),
+    [
+        ("%2", "end - 31", "end - 30", "nan instead of"),  # an element behind the input is read
+        ("%1, %2", "y1[i0] = ", "y1[i0 + 1] = ", "it writes to memory behind output 0"),
+    ],
+)
+def test_memory_that_is_not_the_plans_is_seen(
+    results: str, old: str, new: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (
+        f"graph(%0: float32[63]) -> ({results})\n%1 = map(%0) {{neg($0)}} : float32[63]\n"
+        "%2 = reduce(%0) {kind=sum, axes=(0,)} : float32[]\n"
+    )
+    roots = parse_graph(text, ops.OPS)[1]
+    assert examine(roots) is None
+    with_text(monkeypatch, lambda text: text.replace(old, new))
+    result = examine(roots, kinds=("uniform",))
+    assert result is not None and result.stage == "C printer"
+    assert told in result.text
+
+
 def test_wrong_meanings_of_functions_and_ops_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     from lazyt.ir.scalar import FUNCTIONS
 

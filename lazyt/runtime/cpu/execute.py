@@ -81,12 +81,16 @@ class Executable:
         self.scratch.append(offset)
         return self.inputs + self.outputs + len(self.scratch) - 1
 
-    def run(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
+    def run(
+        self, inputs: Sequence[Buffer], outputs: Sequence[Buffer], arena: Buffer | None = None
+    ) -> None:
         """Run all launches; returns when they are done.
 
         Args:
             inputs: one buffer per input of the plan, each at least as large as its slot.
             outputs: one buffer per output, which is no input's.
+            arena: memory for what is neither, as much as the program says; by default it is taken
+                and given back.
 
         Raises:
             InternalError: the number of buffers is wrong or, under ``config.verify``, a size, or an
@@ -100,7 +104,7 @@ class Executable:
         pointers = [buffer.ptr for buffer in inputs]
         pointers += [buffer.ptr for buffer in outputs]
         if self._arena:
-            arena = Buffer(self._arena)
+            arena = arena or Buffer(self._arena)
             start = arena.ptr
             pointers += [start + offset for offset in self.scratch]
         self.launch(self._pack(*self._order(pointers)))
