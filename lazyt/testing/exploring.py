@@ -26,6 +26,7 @@ from lazyt.ir.verifier import verify_graph
 from lazyt.runtime.value_checks import work_of
 from lazyt.testing.coverage import Coverage
 from lazyt.testing.graph_maker import (
+    LARGEST_SIZE,
     Chooser,
     GraphMaker,
     RandomGraph,
@@ -125,7 +126,8 @@ def rows(seed: int, count: int = ROW_STEPS) -> RandomGraph:
     maker = GraphMaker(SeededChooser(seed))
     choose = maker.choose
     columns = choose.pick((3, 5, 8, 17, 40, *(long_extent(choose, 200) for _ in range(3))))
-    shape = (choose.pick((2, 4, 6, columns)), columns)
+    height = choose.pick((2, 6, columns, columns))
+    shape = (height if height * columns <= LARGEST_SIZE else 4, columns)
     maker.keep(maker.leaf(shape, choose.pick((float32, float32, float64, int32))))
     for _ in range(count * 3):
         if len(maker.values) > count:

@@ -78,7 +78,7 @@ def long_extent(choose: Chooser, most: int) -> int:
     """An extent up to ``most`` by what is left of it behind whole vectors or blocks: one too many,
     one too few, none, or any number."""
     unit = choose.pick([unit for unit in UNITS if unit < most])
-    rest = choose.pick((-1, -1, 0, 1, choose.number(0, unit - 1)))
+    rest = min(choose.pick((-1, -1, 0, 1, choose.number(0, unit - 1))), most - unit)
     times = choose.number(1, min((most - rest) // unit, 5))
     return unit * times + rest
 

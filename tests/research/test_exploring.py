@@ -10,13 +10,14 @@ from lazyt import ops
 from lazyt.compiler import Pass
 from lazyt.ir.dtypes import bool_, float32
 from lazyt.ir.graph import Node, rebuild, remake, topological
+from lazyt.ir.kernel import BLOCK, LANES
 from lazyt.ir.parser import parse_graph
 from lazyt.ir.printer import print_graph
 from lazyt.ir.verifier import verify_graph
 from lazyt.testing import exploring
 from lazyt.testing.coverage import Coverage, Lines, lines_of, report
 from lazyt.testing.fuzzing import Search
-from lazyt.testing.graph_maker import SeededChooser
+from lazyt.testing.graph_maker import SeededChooser, long_extent
 from lazyt.testing.stages import examine
 from lazyt.testing.structural_ops import STRUCTURAL
 
@@ -70,7 +71,7 @@ def test_fitted_values_have_the_type_of_the_other() -> None:
 
 def test_rows_fold_and_move() -> None:
     names = set()
-    for seed in range(12):
+    for seed in range(24):
         roots = exploring.rows(seed).roots
         verify_graph(roots)
         names |= {n.op.name for n in topological(roots)}
@@ -143,3 +144,12 @@ def test_a_pass_that_changes_nothing_is_not_interpreted() -> None:
     step = Pass("raises", lambda roots: [][0], "an example")
     found = examine(roots, passes=[step], passes_only=True)
     assert found is not None and found.stage == "pass 1 raises" and "IndexError" in found.text
+
+
+def test_long_extents_leave_every_rest() -> None:
+    for most in (5, 40, 200, 2500):
+        found = {long_extent(SeededChooser(seed), most) for seed in range(2000)}
+        assert min(found) > 0 and max(found) <= most
+        if most > 100:
+            assert {n % LANES for n in found if n > LANES} == set(range(LANES))
+    assert {BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK - 1} <= found
