@@ -620,6 +620,8 @@ class TensorMethods:
         """Where the value is +inf."""
     def isreal(self) -> Tensor:
         """Where the imaginary part is zero, in bool:"""
+    def istft(self, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, normalized: builtins.bool = False, onesided: builtins.bool | None = None, length: builtins.int | None = None, return_complex: builtins.bool = False) -> Tensor:
+        """The signal [L] of which ``stft`` gives spectra nearest to ``input``, [frequencies, pieces], or a batch of them (Griffin and Lim, "Signal estimation from modified short-time Fourier transform", 1984)."""
     def item(self) -> builtins.bool | builtins.int | builtins.float:
         """The only element as a Python number."""
     def kron(self, other: Tensor) -> Tensor:
@@ -1067,6 +1069,8 @@ class TensorMethods:
         """Drop dimensions of extent one in place:"""
     def std(self, dim: Any = None, unbiased: builtins.bool | None = None, keepdim: builtins.bool = False, *, correction: builtins.float | None = None) -> Tensor:
         """The standard deviation, of a sample by default."""
+    def stft(self, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, pad_mode: builtins.str = 'reflect', normalized: builtins.bool = False, onesided: builtins.bool | None = None, return_complex: builtins.bool | None = None, align_to_window: builtins.bool | None = None) -> Tensor:
+        """Spectra of pieces of ``n_fft`` points, ``hop_length`` apart:"""
     def storage(self) -> lazyt.handle.interop.storage_objects.TypedStorage:
         """The memory that this tensor, and its views, show, as elements of its dtype."""
     def storage_offset(self) -> builtins.int:

@@ -12,6 +12,7 @@ import lazyt.functional.elementwise.activations
 import lazyt.functional.elementwise.complex_numbers
 import lazyt.functional.elementwise.conversions
 import lazyt.functional.elementwise.division
+import lazyt.functional.fourier.spectrograms
 import lazyt.functional.indexing.masks
 import lazyt.functional.indexing.writes
 import lazyt.functional.linalg.affine_products

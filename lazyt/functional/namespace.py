@@ -24,6 +24,7 @@ from lazyt.functional.elementwise.conversions import *  # noqa: F403
 from lazyt.functional.elementwise.division import *  # noqa: F403
 from lazyt.functional.elementwise.special_functions import *  # noqa: F403
 from lazyt.functional.elementwise.unary import *  # noqa: F403
+from lazyt.functional.fourier.spectrograms import *  # noqa: F403
 from lazyt.functional.indexing.brackets import *  # noqa: F403
 from lazyt.functional.indexing.masks import *  # noqa: F403
 from lazyt.functional.indexing.picking import *  # noqa: F403

@@ -157,9 +157,10 @@ def _along(x: Node, axis: int, sign: int, scale: float) -> Node:
     return ops.reshape(x, (2, *shape))
 
 
-def _complex_to_complex(
+def complex_to_complex(
     node: Node, axes: Sequence[int], sizes: Sequence[int], sign: int, scale: float
 ) -> Node:  # fmt: skip
+    """Transforms along axes, of so many points each, as a complex node."""
     for axis, n in zip(axes, sizes):
         node = _fit(node, axis, n)
     if not axes:
@@ -171,9 +172,10 @@ def _complex_to_complex(
     return _complex(x)
 
 
-def _real_to_complex(
+def real_to_complex(
     node: Node, axes: Sequence[int], sizes: Sequence[int], sign: int, scale: float
 ) -> Node:  # fmt: skip
+    """Transforms of a real node: along the last of the axes the first half of the frequencies."""
     for axis, n in zip(axes, sizes):
         node = _fit(node, axis, n)
     x = _planes(node)
@@ -193,9 +195,11 @@ def _half_spectrum(x: Node, sign: int, scale: float) -> Node:
     return dft.half_spectrum(x, sign, scale)
 
 
-def _complex_to_real(
+def complex_to_real(
     node: Node, axes: Sequence[int], sizes: Sequence[int], sign: int, scale: float
 ) -> Node:  # fmt: skip
+    """Transforms to a real node of what has the first half of the frequencies along the last of
+    the axes."""
     axis, n = axes[-1], sizes[-1]
     for other, points in zip(axes[:-1], sizes):
         node = _fit(node, other, points)
@@ -234,7 +238,7 @@ def _c2c_of(
     tensor = _checked(input, name)
     axes, sizes = _several(tensor, s, dim)
     scale = _scale(norm, sign, math.prod(sizes))
-    node = _complex_to_complex(tensor.node, axes, sizes, sign, scale)
+    node = complex_to_complex(tensor.node, axes, sizes, sign, scale)
     return _give_complex(node, "FftC2C", name, tensor, out)
 
 
@@ -243,7 +247,7 @@ def _c2c_along(
 ) -> Tensor:  # fmt: skip
     tensor = _checked(input, name)
     axis, points = _one(tensor, n, dim)
-    node = _complex_to_complex(tensor.node, (axis,), (points,), sign, _scale(norm, sign, points))
+    node = complex_to_complex(tensor.node, (axis,), (points,), sign, _scale(norm, sign, points))
     title = "FftC2C" if tensor.dtype.kind == "c" or sign == _INVERSE else "FftR2C"
     return _give_complex(node, title, name, tensor, out)
 
@@ -297,7 +301,7 @@ def rfft(
     tensor = _real(input, "rfft", "rfft expects a real input tensor, but got {}")
     axis, points = _one(tensor, n, dim)
     scale = _scale(norm, _FORWARD, points)
-    node = _real_to_complex(tensor.node, (axis,), (points,), _FORWARD, scale)
+    node = real_to_complex(tensor.node, (axis,), (points,), _FORWARD, scale)
     return _give_complex(node, "FftR2C", "rfft", tensor, out)
 
 
@@ -307,7 +311,7 @@ def _irfft(
     tensor = _checked(input, name)
     axis = existing_dim(dim, tensor.ndim)
     points = _check_points(2 * (tensor.shape[axis] - 1) if n is None else n)
-    node = _complex_to_real(tensor.node, (axis,), (points,), sign, _scale(norm, sign, points))
+    node = complex_to_real(tensor.node, (axis,), (points,), sign, _scale(norm, sign, points))
     return _give_real(node, name, tensor, out)
 
 
@@ -350,7 +354,7 @@ def ihfft(
     tensor = _real(input, "ihfft", "ihfft expects a real input tensor, but got {}")
     axis, points = _one(tensor, n, dim)
     scale = _scale(norm, _INVERSE, points)
-    node = _real_to_complex(tensor.node, (axis,), (points,), _INVERSE, scale)
+    node = real_to_complex(tensor.node, (axis,), (points,), _INVERSE, scale)
     return _give_complex(node, "FftR2C", "ihfft", tensor, out)
 
 
@@ -389,7 +393,7 @@ def rfftn(
     axes, sizes = _several(tensor, s, dim)
     _need_axes(axes, "rfftn")
     scale = _scale(norm, _FORWARD, math.prod(sizes))
-    node = _real_to_complex(tensor.node, axes, sizes, _FORWARD, scale)
+    node = real_to_complex(tensor.node, axes, sizes, _FORWARD, scale)
     return _give_complex(node, "FftR2C", "rfftn", tensor, out)
 
 
@@ -400,7 +404,7 @@ def _irfftn(
     axes, sizes = _several(tensor, s, dim, halved=True)
     _need_axes(axes, name)
     scale = _scale(norm, sign, math.prod(sizes))
-    return _give_real(_complex_to_real(tensor.node, axes, sizes, sign, scale), name, tensor, out)
+    return _give_real(complex_to_real(tensor.node, axes, sizes, sign, scale), name, tensor, out)
 
 
 @function()
@@ -433,7 +437,7 @@ def ihfftn(
     axes, sizes = _several(tensor, s, dim)
     _need_axes(axes, "ihfftn")
     scale = _scale(norm, _INVERSE, math.prod(sizes))
-    node = _real_to_complex(tensor.node, axes, sizes, _INVERSE, scale)
+    node = real_to_complex(tensor.node, axes, sizes, _INVERSE, scale)
     return _give_complex(node, "FftR2C", "ihfftn", tensor, out)
 
 
