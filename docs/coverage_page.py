@@ -157,7 +157,7 @@ def left_out() -> Iterator[str]:
             reason = torch_groups.group_of(place, name)
             if reason is not None:
                 counts[reason] = counts.get(reason, 0) + 1
-                if place == "fft" or not hasattr(owner_of(lazyt, place), name):
+                if not hasattr(owner_of(lazyt, place), name):
                     shown = name if place == "torch" else f"{place}.{name}"
                     absent.setdefault(reason, []).append(shown)
     for reason, count in counts.items():

@@ -39,8 +39,8 @@ GROUPS: list[tuple[str, str]] = [
      r"|qint\w*|ScalingType|SwizzleType|bit|bits\w+|float4\w*|float8\w*|u?int[1-7])$"),
     ("complex numbers",
      r"[\w.]+\.(\w*complex\w*|Complex\w*|conj\w*|_conj\w*|resolve_conj|is_conj|resolve_neg|is_neg"
-     r"|imag|real|polar|cfloat|cdouble|chalf|H|stft|istft|view_as_real\w*|eig|eigvals|eigvalsh_"
-     r"|set_default_complex\w*)$|fft\..*"),
+     r"|imag|real|polar|cfloat|cdouble|chalf|H|view_as_real\w*|eig|eigvals|eigvalsh_"
+     r"|set_default_complex\w*)$"),
     ("sparse and nested tensors",
      r"[\w.]+\.(\w*sparse\w*|\w*Sparse\w*|coalesce|is_coalesced|\w*indices_copy|values_copy|c\w+_indices"
      r"|row_indices|indices|values|dense_dim|to_dense|hspmm|hsmm|smm|spmm|dsmm|saddmm|sspaddmm"

@@ -239,14 +239,19 @@ def istft(
     whole = _whole_window(window, size, n_fft, tensor.dtype.part)
     signal = _weighted(node, whole, hop, start, min(stop, total), said)
     if stop > total:
-        warn(
-            "The length of signal is shorter than the length parameter. Result is being padded "
-            "with zeros in the tail. Please check your center and hop_length settings."
-        )
-        signal = ops.pad(signal, (0, 0), (0, stop - total), (0, 0), 0)
+        signal = _lengthened(signal, stop - total)
     if tensor.ndim == 2:
         signal = ops.reshape(signal, signal.shape[1:])
     return give(signal, "Istft", (tensor, window))
+
+
+def _lengthened(signal: Node, count: int) -> Node:
+    """So many zeros behind a signal, with a warning."""
+    warn(
+        "The length of signal is shorter than the length parameter. Result is being padded with "
+        "zeros in the tail. Please check your center and hop_length settings."
+    )
+    return ops.pad(signal, (0, 0), (0, count), (0, 0), 0)
 
 
 def _weighted(node: Node, window: Node, hop: int, start: int, stop: int, said: str) -> Node:
