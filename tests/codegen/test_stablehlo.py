@@ -70,6 +70,8 @@ def test_arguments_come_first_and_what_else_is_read_behind_them() -> None:
     assert "%arg0: tensor<3xf32>, %arg1: tensor<2xf32>, %arg2: tensor<2xf32>" in head
     # A node that is computed may be an argument: the graph behind it is not written.
     assert "add" not in mlir_text([total * 2], [total])
+    # A constant stays one, whether somebody computed it or not.
+    assert mlir_arguments([x + lazyt.full((), 2.0).realize()], [x]) == [x.node]
 
 
 def test_texts_read_what_they_define() -> None:

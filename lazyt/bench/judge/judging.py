@@ -187,7 +187,7 @@ class Judge:
             self._require_final(taken)
             self._busy = self._busy + 1 if share > _IDLE_SHARE else 0
             if self._busy >= 3:
-                evidence = f"between calls it keeps {share:.1f} processors busy"
+                evidence = f"between calls it has work for {share:.1f} processors"
                 raise Refusal("background", evidence)
         else:
             self._busy = 0

@@ -205,12 +205,15 @@ class Process:
 
     def idle(self, seconds: float) -> float:
         """Lets the process run without asking it for anything; how much processor time it and its
-        children used, as a share of the time."""
-        before, begun = self.used(), time.monotonic()
+        children used, or waited for where the machine is busy, as a share of the time."""
+        used, runnable, begun = self.used(), self._runnable(), time.monotonic()
         self.resume()
         time.sleep(seconds)
         self.stop()
-        return (self.used() - before) / (time.monotonic() - begun)
+        spent = time.monotonic() - begun
+        used, after = self.used() - used, self._runnable()
+        waited = sum(after[task] - runnable.get(task, 0.0) for task in after)
+        return max(used, waited) / spent
 
     def used(self) -> float:
         """Seconds of processor time of the process and all that it started."""
@@ -219,6 +222,17 @@ class Process:
             with contextlib.suppress(OSError):
                 total += time.clock_gettime((~pid << 3) | 2)
         return total
+
+    def _runnable(self) -> dict[tuple[int, str], float]:
+        """Seconds that each living thread ran or waited for a processor, where the system counts
+        them (Linux's schedstat)."""
+        found = {}
+        for pid in self.family():
+            for folder in Path(f"/proc/{pid}/task").glob("*"):
+                with contextlib.suppress(OSError):
+                    ran, waited, _ = (folder / "schedstat").read_text().split()
+                    found[pid, folder.name] = (int(ran) + int(waited)) * 1e-9
+        return found
 
     def family(self) -> list[int]:
         """The process and everything that comes from it, whatever session that has moved to."""

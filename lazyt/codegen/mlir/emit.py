@@ -59,10 +59,15 @@ def mlir_arguments(results: Sequence[Any], arguments: Sequence[Any] = ()) -> lis
     """The nodes that ``mlir_text`` makes arguments of ``main``, in their order: those given, and
     behind them what else is read and not computed, in the order in which it is met."""
     found = dict.fromkeys(nodes_of(arguments))
-    for node in topological(nodes_of(results), lambda n: n.data is not None or n in found):
-        if node.data is not None or node.op.name == "input":
+    for node in topological(nodes_of(results), lambda n: _computed(n) or n in found):
+        if _computed(node) or node.op.name == "input":
             found.setdefault(node)
     return list(found)
+
+
+def _computed(node: Node) -> bool:
+    """Whether a node has values. A constant is written as one whether it was computed or not."""
+    return node.data is not None and node.op.name != "const"
 
 
 def mlir_text(
