@@ -311,19 +311,32 @@ class Builder:
             value = self.changed(text, joined, new, dtype, "into")
         return value
 
-    def reverse(self, value: str, axes: Sequence[int], shape: Shape, dtype: DType) -> str:
-        """Backwards along axes: loops that count down are not tiled by all compilers."""
-        if not axes:
-            return value
+    def stepped(
+        self, value: str, old: Shape, new: Shape, dtype: DType,
+        starts: Sequence[int], steps: Sequence[int],
+    ) -> str:  # fmt: skip
+        """Elements from starts on, forwards or backwards: loops that count down are not tiled by
+        all compilers."""
 
         def body(a: Numbers, _: Sequence[str]) -> str:
-            at = [a.at(axis) for axis in range(len(shape))]
-            for axis in axes:
-                last = a.constant(shape[axis] - 1, int64)
-                at[axis] = a.index(a.apply("sub", [last, a.position(axis)], int64))
-            return a.extract(value, at, shape, dtype)
+            at = []
+            for axis, (start, step) in enumerate(zip(starts, steps)):
+                if start == 0 and step == 1:
+                    at.append(a.at(axis))
+                else:
+                    only = [step if n == axis else 0 for n in range(len(new))]
+                    at.append(a.index(self.all_positions(a, new, only, start)))
+            return a.extract(value, at, old, dtype)
 
-        return self.elementwise(shape, dtype, [], body)
+        return self.elementwise(new, dtype, [], body)
+
+    def reverse(self, value: str, axes: Sequence[int], shape: Shape, dtype: DType) -> str:
+        """Backwards along axes."""
+        if not axes:
+            return value
+        starts = [extent - 1 if axis in axes else 0 for axis, extent in enumerate(shape)]
+        steps = [-1 if axis in axes else 1 for axis in range(len(shape))]
+        return self.stepped(value, shape, shape, dtype, starts, steps)
 
     def extract_slice(
         self, value: str, old: Shape, new: Shape, dtype: DType,
@@ -377,7 +390,9 @@ class Builder:
         found = a.constant(offset, int64)
         for axis, stride in enumerate(strides):
             if stride and shape[axis] > 1:
-                step = a.apply("mul", [a.position(axis), a.constant(stride, int64)], int64)
+                step = a.position(axis)
+                if stride != 1:
+                    step = a.apply("mul", [step, a.constant(stride, int64)], int64)
                 found = a.apply("add", [found, step], int64)
         return found
 

@@ -86,29 +86,17 @@ def _flip(p: Builder, node: Node) -> str:
     return p.reverse(p.name(node.inputs[0]), node.params.axes, node.shape, node.dtype)
 
 
-def _forwards(
-    starts: Sequence[int], steps: Sequence[int], shape: Shape
-) -> tuple[list[int], list[int], list[int]]:
-    """Starts and steps of the same elements with steps above 0, 1 where there is one element, and
-    the axes that are backwards."""
-    low = [
-        start + (extent - 1) * step if step < 0 else start
-        for start, extent, step in zip(starts, shape, steps)
-    ]
-    back = [axis for axis, step in enumerate(steps) if step < 0 and shape[axis] > 1]
-    return low, _widths(steps, shape), back
-
-
 def _widths(steps: Sequence[int], shape: Shape) -> list[int]:
+    """Steps, forwards; 1 where there is one element."""
     return [abs(step) if extent > 1 else 1 for step, extent in zip(steps, shape)]
 
 
 def _slice(p: Builder, node: Node) -> str:
     (source,) = node.inputs
     starts, _, steps = node.params
-    low, steps, back = _forwards(starts, steps, node.shape)
-    made = p.extract_slice(p.name(source), source.shape, node.shape, node.dtype, low, steps)
-    return p.reverse(made, back, node.shape, node.dtype)
+    steps = [step if extent > 1 else 1 for step, extent in zip(steps, node.shape)]
+    make = p.stepped if min(steps, default=1) < 0 else p.extract_slice
+    return make(p.name(source), source.shape, node.shape, node.dtype, starts, steps)
 
 
 def _pad(p: Builder, node: Node) -> str:
@@ -144,7 +132,13 @@ def _update(p: Builder, node: Node) -> str:
     base, value = node.inputs
     if not value.size:
         return p.name(base)
-    low, steps, back = _forwards(node.params.starts, node.params.steps, value.shape)
+    starts, steps = node.params
+    back = [axis for axis, step in enumerate(steps) if step < 0 and value.shape[axis] > 1]
+    low = [
+        start + (extent - 1) * step if axis in back else start
+        for axis, (start, step, extent) in enumerate(zip(starts, steps, value.shape))
+    ]
+    steps = _widths(steps, value.shape)
     made = p.reverse(p.name(value), back, value.shape, value.dtype)
     return p.insert_slice(made, p.name(base), value.shape, base.shape, base.dtype, low, steps)
 
