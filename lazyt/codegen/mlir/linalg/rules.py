@@ -288,17 +288,14 @@ def _extreme_position(p: Builder, node: Node) -> str:
 
 def _scan(p: Builder, node: Node) -> str:
     """Each element with the one before it, then with the two before that, four, eight and so on:
-    as many steps as the extent's logarithm."""
+    as many steps as the extent's logarithm, in the type that running folds are kept in."""
     (source,) = node.inputs
     kind, axis = node.params
     shape, dtype = node.shape, node.dtype
-    wide = running_dtype(kind, dtype).compute
+    wide, own = running_dtype(kind, dtype).compute, loops(range(len(node.shape)))
 
     def widened(a: Numbers, args: Sequence[str]) -> str:
         return a.convert(a.convert(args[0], dtype, dtype.compute), dtype.compute, wide)
-
-    def met(a: Numbers, args: Sequence[str]) -> str:
-        return a.apply(FOLDS[kind], args, wide)
 
     def stored(a: Numbers, args: Sequence[str]) -> str:
         return a.convert(a.convert(args[0], wide, dtype.compute), dtype.compute, dtype)
@@ -306,21 +303,30 @@ def _scan(p: Builder, node: Node) -> str:
     made = p.name(source)
     if dtype is not wide:
         made = p.elementwise(shape, wide, [_operand(p, source)], widened)
-    extent, width = shape[axis], 1
-    ones, zeros, own = [1] * len(shape), [0] * len(shape), loops(range(len(shape)))
-    while width < extent:
-        part = tuple(extent - width if n == axis else size for n, size in enumerate(shape))
-        further = [width if n == axis else 0 for n in range(len(shape))]
-        pair = [
-            Operand(p.extract_slice(made, shape, part, wide, starts, ones), part, wide, own)
-            for starts in (zeros, further)
-        ]
-        folded = p.elementwise(part, wide, pair, met)
-        made = p.insert_slice(folded, made, part, shape, wide, further, ones)
+    width = 1
+    while width < shape[axis]:
+        made = _doubled(p, FOLDS[kind], Operand(made, shape, wide, own), axis, width)
         width *= 2
     if dtype is wide:
         return made
     return p.elementwise(shape, dtype, [Operand(made, shape, wide, own)], stored)
+
+
+def _doubled(p: Builder, fold: str, value: Operand, axis: int, width: int) -> str:
+    """Each element folded with the one ``width`` before it; a tensor of its own, as not all
+    compilers see that a slice is read after it is written over."""
+    name, shape, dtype, own = value
+
+    def body(a: Numbers, args: Sequence[str]) -> str:
+        zero = a.constant(0, int64)
+        back = a.apply("sub", [a.position(axis), a.constant(width, int64)], int64)
+        some = a.compare("ge", back, zero, int64)
+        before = a.index(a.apply("maximum", [back, zero], int64))
+        at = [before if n == axis else a.at(n) for n in range(len(own))]
+        met = a.apply(fold, [a.extract(name, at, shape, dtype), args[0]], dtype)
+        return a.select(some, met, args[0], dtype)
+
+    return p.elementwise(shape, dtype, [value], body)
 
 
 def _is_matmul(a: Sequence[int], b: Sequence[int], out: Sequence[int]) -> bool:
