@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 from lazyt.codegen.mlir.functions import cast, expression, is_nan, position, precedes, threefry
 from lazyt.codegen.mlir.linalg.builder import FOLDS, Builder, Numbers, Operand, loops, type_of
 from lazyt.codegen.mlir.text import extreme, identity, numbers, uniform
 from lazyt.ir.dtypes import DType, bool_, int64, running_dtype, uint32
 from lazyt.ir.graph import Node, Shape
+from lazyt.ir.scalar import Number
 from lazyt.ops.builders import row_major
 
 Rule = Callable[[Builder, Node], str]
@@ -100,47 +102,71 @@ def _slice(p: Builder, node: Node) -> str:
 
 
 def _pad(p: Builder, node: Node) -> str:
-    """Between elements: put into a tensor of the fill."""
-    low, high, interior, fill = node.params
+    low, _, interior, fill = node.params
     (source,) = node.inputs
     if not source.size:
         return p.constant(fill.value, fill.dtype, node.shape)
-    old, new = source.shape, node.shape
-    if not any(interior):
-        return p.pad(p.name(source), fill.value, old, new, node.dtype, low, high)
-    whole = p.filled(fill.value, fill.dtype, new)
-    steps = _widths([width + 1 for width in interior], old)
-    return p.insert_slice(p.name(source), whole, old, new, node.dtype, low, steps)
+    steps = _widths([width + 1 for width in interior], source.shape)
+    return _placed(p, _operand(p, source), fill.value, node.shape, low, steps)
+
+
+def _placed(
+    p: Builder, value: Operand, fill: Number, shape: Shape, low: Sequence[int],
+    steps: Sequence[int],
+) -> str:  # fmt: skip
+    """Elements amid a fill, from ``low`` on; with steps between them put over a tensor of it."""
+    name, old, dtype, _ = value
+    if any(step != 1 for step in steps):
+        return p.insert_slice(name, p.filled(fill, dtype, shape), old, shape, dtype, low, steps)
+    high = [whole - first - extent for whole, first, extent in zip(shape, low, old)]
+    return p.pad(name, fill, old, shape, dtype, low, high)
 
 
 def _concat(p: Builder, node: Node) -> str:
-    """The operands put one behind the other into a tensor."""
-    axis, start = node.params.axis, 0
-    made = p.nothing(node.shape, node.dtype)
-    for item in node.inputs:
-        if item.size:
-            starts = [start if n == axis else 0 for n in range(len(node.shape))]
-            ones = [1] * len(starts)
-            made = p.insert_slice(
-                p.name(item), made, item.shape, node.shape, node.dtype, starts, ones
-            )
-            start += item.shape[axis]
-    return made
+    parts = [item for item in node.inputs if item.size]
+    return p.lines.add(
+        f"tensor.concat dim({node.params.axis}) {', '.join(map(p.name, parts))} : "
+        f"({', '.join(map(type_of, parts))}) -> {type_of(node)}"
+    )
 
 
 def _update(p: Builder, node: Node) -> str:
+    """The value amid other elements, chosen where it is; not put over the base, as not all
+    compilers see who reads that later."""
     base, value = node.inputs
     if not value.size:
         return p.name(base)
     starts, steps = node.params
-    back = [axis for axis, step in enumerate(steps) if step < 0 and value.shape[axis] > 1]
+    dtype, shape, extents = base.dtype, base.shape, value.shape
+    back = [axis for axis, step in enumerate(steps) if step < 0 and extents[axis] > 1]
     low = [
         start + (extent - 1) * step if axis in back else start
-        for axis, (start, step, extent) in enumerate(zip(starts, steps, value.shape))
+        for axis, (start, step, extent) in enumerate(zip(starts, steps, extents))
     ]
-    steps = _widths(steps, value.shape)
-    made = p.reverse(p.name(value), back, value.shape, value.dtype)
-    return p.insert_slice(made, p.name(base), value.shape, base.shape, base.dtype, low, steps)
+    steps = _widths(steps, extents)
+    made = Operand(p.reverse(p.name(value), back, extents, dtype), extents, dtype, [])
+    own = loops(range(len(shape)))
+    placed = Operand(_placed(p, made, 0, shape, low, steps), shape, dtype, own)
+
+    def body(a: Numbers, args: Sequence[str]) -> str:
+        tests = []
+        for axis, (first, step, extent) in enumerate(zip(low, steps, extents)):
+            last = first + (extent - 1) * step
+            place = a.position(axis)
+            if first > 0:
+                tests.append(a.compare("ge", place, a.constant(first, int64), int64))
+            if last < shape[axis] - 1:
+                tests.append(a.compare("le", place, a.constant(last, int64), int64))
+            if step > 1:
+                count = a.apply("sub", [place, a.constant(first, int64)], int64)
+                rest = a.apply("rem", [count, a.constant(step, int64)], int64)
+                tests.append(a.compare("eq", rest, a.constant(0, int64), int64))
+        if not tests:
+            return args[0]
+        hit = reduce(lambda x, y: a.apply("bitwise_and", [x, y], bool_), tests)
+        return a.select(hit, args[0], args[1], dtype)
+
+    return p.elementwise(shape, dtype, [placed, _operand(p, base)], body)
 
 
 # ---------------------------------------------------------------- values at positions
@@ -178,7 +204,7 @@ def _gather(p: Builder, node: Node) -> str:
 
 
 def _scatter(p: Builder, node: Node) -> str:
-    """A fold, for each element of the base, over all of the index."""
+    """A fold, for each element of the base, over all of the index; then the base meets it."""
     base, index, updates = node.inputs
     axis, kind, batch = node.params
     if not updates.size:
@@ -190,17 +216,24 @@ def _scatter(p: Builder, node: Node) -> str:
     outer = loops(range(rank))
     by = _operand(p, index, [*outer[:batch], *inner])
     values = _operand(p, updates, [*outer[:axis], *inner, *outer[axis + 1 :]])
-    out = _operand(p, base)
+    dtype = base.dtype.compute
+    nothing, how = identity(kind, dtype), FOLDS[kind]
+    out = Operand(p.filled(nothing, dtype, base.shape), base.shape, dtype, outer)
 
     def body(a: Numbers, args: Sequence[str]) -> str:
         at, new, old = args
         hit = a.compare("eq", position(a, at, index.dtype, extent), a.position(axis), int64)
-        dtype = base.dtype
-        pair = [a.convert(value, dtype, dtype.compute) for value in (old, new)]
-        met = a.convert(a.apply(FOLDS[kind], pair, dtype.compute), dtype.compute, dtype)
-        return a.select(hit, met, old, dtype)
+        value = a.convert(new, base.dtype, dtype)
+        return a.apply(how, [old, a.select(hit, value, a.constant(nothing, dtype), dtype)], dtype)
 
-    return p.generic(rank + len(inner), len(inner), [by, values], out, body)
+    found = p.generic(rank + len(inner), len(inner), [by, values], out, body)
+
+    def met(a: Numbers, args: Sequence[str]) -> str:
+        pair = [a.convert(args[0], base.dtype, dtype), args[1]]
+        return a.convert(a.apply(how, pair, dtype), dtype, base.dtype)
+
+    both = [_operand(p, base), Operand(found, base.shape, dtype, outer)]
+    return p.elementwise(base.shape, base.dtype, both, met)
 
 
 def _written(p: Builder, node: Node) -> str:
