@@ -55,6 +55,10 @@ class BoundsError(LazytError, IndexError):
     """An index, or a dimension number, outside its range."""
 
 
+class UnsupportedNameError(LazytError, NotImplementedError):
+    """A name of PyTorch's that programs can import and lazyt has no function behind."""
+
+
 class GradientError(LazytError, RuntimeError):
     """A gradient that does not exist, or a wrong request for one."""
 

@@ -5,6 +5,7 @@ Of those that choose among PyTorch's compilers only the ones that ask for tuning
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import typing
 from collections.abc import Callable
@@ -81,6 +82,50 @@ def _files(*args: Any, **options: Any) -> NoReturn:
     )
 
 
+typing_final = typing.Final
+
+
+def Attribute(value: F, type: Any) -> F:
+    """``value``."""
+    return value
+
+
+def trace_module(mod: F, inputs: Any, **options: Any) -> F:
+    """The module as it is: it is captured when it is called by ``lazyt.jit``."""
+    return mod
+
+
+def set_nothing(*args: Any, **options: Any) -> None:
+    """Does nothing: a switch of TorchScript's compiler."""
+
+
+class no_fuser(contextlib.ContextDecorator):
+    """A context in which nothing is changed: lazyt fuses in any case."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        """Takes the arguments of PyTorch's."""
+
+    def __enter__(self) -> None:
+        """Nothing is changed."""
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing was changed."""
+
+
+def boolean_dispatch(
+    arg_name: str, arg_index: int, default: bool, if_true: Callable[..., Any],
+    if_false: Callable[..., Any], module_name: str, func_name: str,
+) -> Callable[..., Any]:  # fmt: skip
+    """A function that calls one of two, by the value of an argument."""
+
+    def chosen(*args: Any, **kwargs: Any) -> Any:
+        flag = kwargs.get(arg_name, args[arg_index] if arg_index < len(args) else default)
+        return (if_true if flag else if_false)(*args, **kwargs)
+
+    chosen.__name__, chosen.__module__ = func_name, module_name
+    return chosen
+
+
 ATTRIBUTES: dict[str, Callable[..., Any] | object] = {
     "script": script,
     "trace": trace,
@@ -95,7 +140,7 @@ ATTRIBUTES: dict[str, Callable[..., Any] | object] = {
     "is_scripting": is_scripting,
     "is_tracing": is_scripting,
     "annotate": annotate,
-    "Attribute": lambda value, type: value,
+    "Attribute": Attribute,
     "Final": typing.Final,
     "isinstance": _isinstance,
     "save": _files,

@@ -18,30 +18,66 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import importlib.machinery
-import importlib.util
+import pathlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from importlib import metadata
 from multiprocessing import spawn
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
+from lazyt.compat.absent import AbsentName, module_reason
+from lazyt.compat.names import building, table
+from lazyt.compat.served.versions import VERSION, TorchVersion
 from lazyt.errors import LazytError
 from lazyt.handle.device import device
 from lazyt.handle.layout import layout
 from lazyt.handle.tensor import Size, Tensor
 from lazyt.ir.dtypes import DType
-from lazyt.version import __version__
 
 __all__ = ["install", "installed", "uninstall"]
 
 _OURS, _THEIRS = "lazyt", "torch"
-#: The PyTorch whose names lazyt is compared with: what a program that asks for a version may use.
-_VERSION = "2.13.0+lazyt" + __version__
 _NAMED = (Tensor, Size, DType, device, layout)
 
 
+class TorchPackage(ModuleType):
+    """The module ``torch``: lazyt's names as PyTorch has them, none of its internal modules."""
+
+    def __init__(self) -> None:
+        super().__init__(_THEIRS, sys.modules[_OURS].__doc__)
+        self._lazyt = package = sys.modules[_OURS]
+        self._names = table.names("")
+        self.__version__ = TorchVersion(VERSION)
+        self.__path__: list[str] = []
+        self.__file__ = package.__file__
+        self.__all__ = [name for name in package.__all__ if self._shown(name)]
+
+    def _shown(self, name: str) -> bool:
+        """Whether an attribute of lazyt is one of ``torch``: a module only where PyTorch has it."""
+        found = vars(self._lazyt).get(name)
+        return not isinstance(found, ModuleType) or table.has_module(name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and not self._names.has(name):
+            raise AttributeError(f"module 'torch' has no attribute '{name}'", name=name)
+        if self._names.has(name):
+            found = self._names.find(name)
+        else:
+            found = getattr(self._lazyt, name)
+            if isinstance(found, ModuleType) and found.__name__.startswith(_OURS + "."):
+                raise AbsentName.of(_OURS, name)
+        vars(self)[name] = found
+        return found
+
+    def __dir__(self) -> list[str]:
+        ours = {name for name in dir(self._lazyt) if self._shown(name)}
+        return sorted({*vars(self), *ours, *self._names.homes, *self._names.children})
+
+
 class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds ``torch`` and ``torch.*`` in lazyt; every module is the one lazyt has, no copy."""
+    """Finds ``torch`` and ``torch.*``: modules of lazyt's that PyTorch has by the same name, and
+    those that the table of PyTorch's names describes."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -50,45 +86,55 @@ class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
         Raises ModuleNotFoundError where the reason for not having them is known.
         """
-        if fullname != _THEIRS and not fullname.startswith(_THEIRS + "."):
+        package, _, inner = fullname.partition(".")
+        if package != _THEIRS:
             return None
-        if fullname == _THEIRS:
-            return importlib.machinery.ModuleSpec(fullname, self, loader_state=_OURS)
-        if fullname == "torch.jit":  # no module of lazyt's, but a function with attributes
-            return importlib.machinery.ModuleSpec(fullname, _Jit())
-        ours = _OURS + fullname[len(_THEIRS) :]
-        try:
-            importlib.import_module(ours.rpartition(".")[0])  # may make the modules below it
-            absent = ours not in sys.modules and importlib.util.find_spec(ours) is None
-        except ModuleNotFoundError as error:  # lazyt says why
-            text = str(error).replace(f"'{ours}'", f"'{fullname}'", 1)
-            raise ModuleNotFoundError(text, name=fullname) from None
-        if absent:
-            return None
-        return importlib.machinery.ModuleSpec(fullname, self, loader_state=ours)
+        if not inner or table.has_module(inner):
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+        why = module_reason(inner)
+        if why is not None:
+            raise ModuleNotFoundError(f"No module named '{fullname}': {why}", name=fullname)
+        return None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        """The module of lazyt; its own spec is put by, as importing it again replaces it."""
-        module = importlib.import_module(str(spec.loader_state))
-        spec.loader_state = module.__spec__
+        """The module of lazyt, or a new one from the table."""
+        inner = spec.name.partition(".")[2]
+        if not inner:
+            return TorchPackage()
+        if not table.is_own(inner):
+            return building.make_module(table.names(inner), table.kind(inner))
+        module = importlib.import_module(f"{_OURS}.{inner}")
+        building.extend(module, table.names(inner))
+        spec.loader_state = (module.__spec__,)  # put by, as importing it again replaces it
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Give the module, which has run long ago, its own spec back."""
+        """Give a module of lazyt, which has run long ago, its own spec back."""
         spec = module.__spec__
-        if spec is not None and spec.loader is self:
-            module.__spec__ = spec.loader_state
+        if spec is not None and spec.loader is self and spec.loader_state is not None:
+            (module.__spec__,) = spec.loader_state
+
+    def find_distributions(self, context: Any = None) -> Iterable[metadata.Distribution]:
+        """What ``importlib.metadata`` says of the package ``torch``."""
+        if context is None or context.name is None or context.name.lower() == _THEIRS:
+            yield _TorchMetadata()
 
 
-class _Jit(importlib.abc.Loader):
-    """Puts ``lazyt.jit`` in the place of the module ``torch.jit``."""
+class _TorchMetadata(metadata.Distribution):
+    """The metadata of an installed PyTorch, as far as programs ask for it: name and version."""
 
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
-        """A module, for as long as the import takes."""
+    _FILES: ClassVar = {
+        "METADATA": f"Metadata-Version: 2.1\nName: {_THEIRS}\nVersion: {VERSION}\n",
+        "top_level.txt": _THEIRS + "\n",
+    }
 
-    def exec_module(self, module: ModuleType) -> None:
-        """Replace the module."""
-        sys.modules[module.__name__] = sys.modules[_OURS].jit
+    def read_text(self, filename: str) -> str | None:
+        """The text of a file of metadata, None for those that are not there."""
+        return self._FILES.get(str(filename))
+
+    def locate_file(self, path: Any) -> Any:
+        """Where the package's files are."""
+        return pathlib.Path(str(sys.modules[_OURS].__file__)).parent / path
 
 
 _finder = StandIn()
@@ -133,9 +179,8 @@ def install() -> None:
     """
     if installed():
         return
-    package = sys.modules[_OURS]
     present = sys.modules.get(_THEIRS)
-    if present is not None and present is not package:
+    if present is not None:
         place = getattr(present, "__file__", None) or "an unknown place"
         raise LazytError(
             f"cannot stand in for torch: it is imported already, from {place}. Call "
@@ -143,8 +188,7 @@ def install() -> None:
             "program with `python -m lazyt run`."
         )
     sys.meta_path.insert(0, _finder)
-    sys.modules[_THEIRS] = package
-    package.__dict__["__version__"] = _VERSION
+    importlib.import_module(_THEIRS)
     spawn.get_preparation_data = _preparation_data
     for kind in _NAMED:
         kind.__module__ = _THEIRS
@@ -156,9 +200,13 @@ def uninstall() -> None:
     if not installed():
         return
     sys.meta_path.remove(_finder)
-    sys.modules[_OURS].__dict__["__version__"] = __version__
     spawn.get_preparation_data = _prepare
+    building.restore()
     for name in _aliases():
-        del sys.modules[name]
+        parent, _, last = name.removeprefix(_THEIRS + ".").rpartition(".")
+        owner = vars(sys.modules.get(f"{_OURS}.{parent}", sys.modules[_OURS]))
+        module = sys.modules.pop(name)
+        if owner.get(last) is module and module.__name__ == name:  # the import put it there
+            del owner[last]
     for kind in _NAMED:
         kind.__module__ = _OURS

@@ -12,9 +12,10 @@ from lazyt.errors import DTypeError
 def package_name() -> str:
     """The package's name in printed text: ``torch`` where a program knows lazyt as that.
 
-    That is so while ``sys.modules["torch"]`` is lazyt, see ``lazyt.compat.torch_alias``.
+    That is so while ``sys.modules["torch"]`` shows lazyt, see ``lazyt.compat.torch_alias``.
     """
-    return "torch" if sys.modules.get("torch") is sys.modules["lazyt"] else "lazyt"
+    shown = sys.modules.get("torch")
+    return "torch" if shown is not None and "_lazyt" in vars(shown) else "lazyt"
 
 
 class DType:

@@ -56,6 +56,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "bench.loading": {"_done": ("atomic", "users' files that this process has run")},
     "bench.problems": {"PROBLEMS": ("import", "problems by name; the suites fill it")},
     "codegen.generic.encode": {"_patterns": ("atomic", "memo: instructions of maps")},
+    "compat.names.building": {"_extensions": ("import", "modules that have names of `torch`, too")},
     "compat.settings": {"_switches": ("user", "switches of PyTorch that change nothing here")},
     "config": {
         "config": ("user", "all settings; compat.settings and workers of loaders write threads"),

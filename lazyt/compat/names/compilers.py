@@ -1,0 +1,219 @@
+"""What programs import from PyTorch's compilers: TorchScript, FX, Dynamo, Inductor, export, ONNX,
+quantisation."""
+
+from __future__ import annotations
+
+from lazyt.compat.names.entries import Harmless, Refused, Served, Table
+
+__all__ = ["MODULES"]
+
+_MARKS = Harmless("lazyt.compat.served.marks")
+_SCRIPT = Refused(
+    "lazyt has no TorchScript; it captures what a program does (lazyt.jit), and modules stay as "
+    "they are"
+)
+_NO_FILES = Refused(
+    "lazyt has no TorchScript files; save torch.save(model.state_dict(), path) and load it with "
+    "model.load_state_dict(torch.load(path))"
+)
+_FX = Refused(
+    "lazyt has no FX graphs; it compiles the graph that a program builds while it runs, see "
+    "lazyt.explain"
+)
+_SYMBOLIC = Refused("shapes are numbers in lazyt, none are symbols of a compiler's")
+_INDUCTOR = Refused("lazyt compiles by itself; PyTorch's Inductor is not there")
+_EXPORT = Refused(
+    "lazyt writes no programs to files; save weights with torch.save(model.state_dict(), path) "
+    "and make the model again where they are loaded"
+)
+_QUANTISED = Refused(
+    "lazyt has no quantised tensors; float16 and bfloat16 are its smallest types of fractions"
+)
+
+MODULES: Table = {
+    "_dynamo": {
+        _MARKS: """
+            allow_in_graph=same assume_constant_result=same disable disallow_in_graph=same
+            forbid_in_graph=same graph_break=set_nothing is_compiling=no is_dynamo_supported=no
+            mark_dynamic=set_nothing mark_static=set_nothing mark_static_address=set_nothing
+            maybe_mark_dynamic=set_nothing nonstrict_trace=same reset=set_nothing run=same
+            list_backends""",
+        Refused("lazyt.compile returns the module or function itself, replayed by lazyt"): """
+            OptimizedModule export explain optimize register_backend""",
+    },
+    "_dynamo.config": {
+        Harmless("lazyt.compat.served.settings"): """
+            assume_static_by_default automatic_dynamic_shapes cache_size_limit
+            capture_dynamic_output_shape_ops capture_scalar_outputs dynamic_shapes
+            inline_inbuilt_nn_modules optimize_ddp patch recompile_limit
+            skip_fwd_side_effects_in_bwd_under_checkpoint suppress_errors verbose"""
+    },
+    "_dynamo.decorators": {
+        _MARKS: """
+            allow_in_graph=same disable mark_dynamic=set_nothing mark_static_address=set_nothing"""
+    },
+    "_dynamo.eval_frame": {
+        _MARKS: "disable is_dynamo_supported=no",
+        Refused("lazyt.compile returns the module or function itself"): "OptimizedModule",
+    },
+    "_dynamo.exc": {
+        _SYMBOLIC: """
+            BackendCompilerError InternalTorchDynamoError TensorifyScalarRestartAnalysis
+            TorchDynamoException TorchRuntimeError Unsupported UserError"""
+    },
+    "_dynamo.utils": {_MARKS: "is_compile_supported=no"},
+    "_dynamo._trace_wrapped_higher_order_op": {_MARKS: "TransformGetItemToIndex=Nothing"},
+    "_functorch": {},
+    "_functorch.config": {
+        Harmless("lazyt.compat.served.settings"): "activation_memory_budget donated_buffer"
+    },
+    "_inductor": {
+        _MARKS: """
+            cudagraph_mark_step_begin=set_nothing list_mode_options=empty_dict
+            list_options=empty_list""",
+        _INDUCTOR: "compile compile_aot aoti_compile_and_package aoti_load_package",
+    },
+    "_inductor.config": {
+        Harmless("lazyt.compat.served.settings"): """
+            conv_1x1_as_mm coordinate_descent_check_all_directions coordinate_descent_tuning
+            epilogue_fusion force_fuse_int_mm_with_mul fx_graph_cache max_autotune
+            max_autotune_gemm patch triton=TRITON use_mixed_mm"""
+    },
+    "_inductor.cpu_vec_isa": {_INDUCTOR: "pick_vec_isa"},
+    "_inductor.runtime.cache_dir_utils": {_INDUCTOR: "cache_dir"},
+    "ao": {},
+    "ao.nn": {},
+    "ao.quantization": {
+        _QUANTISED: """
+            DeQuantStub FakeQuantize FakeQuantizeBase FusedMovingAvgObsFakeQuantize
+            HistogramObserver MinMaxObserver MovingAverageMinMaxObserver NoopObserver
+            ObserverBase PerChannelMinMaxObserver PlaceholderObserver QConfig QConfigMapping
+            QuantStub QuantWrapper convert default_dynamic_qconfig default_observer
+            disable_fake_quant disable_observer enable_fake_quant enable_observer
+            float_qparams_weight_only_qconfig fuse_modules fuse_modules_qat
+            get_default_qat_qconfig get_default_qconfig get_default_qconfig_mapping prepare
+            prepare_qat quantize quantize_dynamic quantize_qat""",
+    },
+    "ao.quantization.fake_quantize": {_QUANTISED: "FakeQuantize FakeQuantizeBase"},
+    "ao.quantization.observer": {_QUANTISED: "HistogramObserver MinMaxObserver ObserverBase"},
+    "ao.quantization.fx._decomposed": {_QUANTISED: "quantized_decomposed_lib"},
+    "ao.quantization.quantize_fx": {_QUANTISED: "convert_fx fuse_fx prepare_fx prepare_qat_fx"},
+    "compiler": {
+        _MARKS: """
+            allow_in_graph=same assume_constant_result=same cudagraph_mark_step_begin=set_nothing
+            disable is_compiling=no is_dynamo_compiling=no is_exporting=no list_backends
+            nested_compile_region=same reset=set_nothing set_enable_guard_collectives=set_nothing
+            set_stance=Nothing substitute_in_graph keep_tensor_guards_unsafe=same
+            skip_guard_on_all_nn_modules_unsafe=same
+            skip_guard_on_inbuilt_nn_modules_unsafe=same""",
+        Served("lazyt"): "compile",
+        _INDUCTOR: "load_cache_artifacts load_compiled_function save_cache_artifacts wrap_numpy",
+    },
+    "export": {
+        _EXPORT: """
+            Constraint CustomDecompTable Dim ExportBackwardSignature ExportGraphSignature
+            ExportedProgram FlatArgsAdapter ModuleCallEntry ModuleCallSignature ShapesCollection
+            UnflattenedModule default_decompositions dims draft_export export export_for_training
+            load register_dataclass save unflatten""",
+    },
+    "export._trace": {_EXPORT: "_export"},
+    "export.decomp_utils": {_EXPORT: "CustomDecompTable"},
+    "export.dynamic_shapes": {
+        _EXPORT: "Dim ShapesCollection refine_dynamic_shapes_from_suggested_fixes"
+    },
+    "export.graph_signature": {
+        _EXPORT: "ExportGraphSignature InputKind InputSpec OutputKind OutputSpec TensorArgument"
+    },
+    "fx": {
+        _MARKS: "has_side_effect=same wrap=same",
+        _FX: """
+            CodeGen Graph GraphModule Interpreter Node PH ProxyableClassMeta Proxy Tracer
+            Transformer map_aggregate map_arg replace_pattern symbolic_trace""",
+    },
+    "fx._pytree": {
+        _MARKS: "register_pytree_flatten_spec=set_nothing",
+        Served("lazyt.compat.served.rebuilding"): "tree_flatten_spec",
+    },
+    "fx._symbolic_trace": {
+        _MARKS: "is_fx_tracing=no is_fx_symbolic_tracing=no",
+        _FX: "Tracer symbolic_trace",
+    },
+    "fx.experimental": {},
+    "fx.experimental.proxy_tensor": {
+        _MARKS: "get_proxy_mode=none get_innermost_proxy_mode=none",
+        _FX: "ProxyTorchDispatchMode make_fx",
+    },
+    "fx.experimental.symbolic_shapes": {
+        Served("lazyt.compat.served.symbols"): """
+            free_symbols=no_symbols free_unbacked_symbols=no_symbols guard_or_false=truth
+            guard_or_true=truth guard_size_oblivious=truth has_free_symbols=no_free
+            is_concrete_bool is_concrete_int statically_known_true=truth sym_eq""",
+        _SYMBOLIC: "DimDynamic GuardOnDataDependentSymNode ShapeEnv StatelessSymbolicContext",
+    },
+    "fx.graph": {_FX: "CodeGen Graph PythonCode"},
+    "fx.graph_module": {_FX: "GraphModule"},
+    "fx.interpreter": {_FX: "Interpreter Transformer"},
+    "fx.node": {_FX: "Argument Node Target map_aggregate map_arg"},
+    "fx.operator_schemas": {_FX: "get_signature_for_torch_op normalize_function normalize_module"},
+    "fx.passes": {},
+    "fx.passes.infra": {},
+    "fx.passes.infra.pass_base": {_FX: "PassBase PassResult"},
+    "fx.passes.shape_prop": {_FX: "ShapeProp TensorMetadata"},
+    "fx.proxy": {_FX: "GraphAppendingTracer Proxy ParameterProxy TraceError TracerBase"},
+    "fx.subgraph_rewriter": {_FX: "replace_pattern"},
+    "fx.traceback": {_MARKS: "preserve_node_meta=Nothing annotate=Nothing"},
+    "jit": {
+        Harmless("lazyt.compat.compile"): """
+            Attribute Final=typing_final _overload=unchanged _overload_method=unchanged
+            _script_if_tracing=unchanged annotate enable_onednn_fusion=set_nothing
+            export=unchanged freeze fuser=no_fuser ignore interface=unchanged is_scripting
+            is_tracing=is_scripting isinstance=_isinstance optimize_for_inference=freeze
+            optimized_execution=no_fuser script script_if_tracing=unchanged
+            script_method=unchanged set_fusion_strategy=set_nothing strict_fusion=no_fuser trace
+            trace_module unused=unchanged run_frozen_optimizations=set_nothing""",
+        _NO_FILES: "load save",
+        Served("lazyt.compat.served.futures"): "fork wait",
+        _SCRIPT: """
+            CompilationUnit Error RecursiveScriptModule ScriptFunction ScriptModule ScriptWarning
+            TopLevelTracedModule TracedModule _get_trace_graph jit_module_from_flatbuffer
+            onnx_exporter""",
+        Served("lazyt.compat.served.choices"): "TracerWarning",
+    },
+    "jit._script": {
+        Harmless("lazyt.compat.compile"): "script",
+        _SCRIPT: "RecursiveScriptModule ScriptModule",
+    },
+    "jit._trace": {Served("lazyt.compat.served.choices"): "TracerWarning"},
+    "jit._recursive": {_SCRIPT: "concrete_type_store wrap_cpp_module"},
+    "jit.annotations": {Served("typing"): "Any Dict List Optional Tuple Union"},
+    "jit.mobile": {_SCRIPT: "_load_for_lite_interpreter"},
+    "onnx": {
+        _MARKS: "is_in_onnx_export=no is_onnxrt_backend_supported=no",
+        Served("lazyt.compat.served.choices"): "OperatorExportTypes TrainingMode",
+        _EXPORT: """
+            ExportOptions JitScalarType ONNXProgram OnnxExporterError dynamo_export
+            enable_fake_mode enable_log export register_custom_op_symbolic
+            select_model_mode_for_export unregister_custom_op_symbolic""",
+    },
+    "onnx._internal": {},
+    "onnx._internal.exporter": {_EXPORT: "ONNXProgram"},
+    "onnx.errors": {_EXPORT: "OnnxExporterError SymbolicValueError UnsupportedOperatorError"},
+    "onnx.symbolic_helper": {
+        _MARKS: "parse_args=mark quantized_args=mark",
+        Served("lazyt.compat.served.choices"): "cast_pytorch_to_onnx=EMPTY_DICT",
+        _EXPORT: "_get_const _get_tensor_sizes _maybe_get_const _unimplemented",
+    },
+    "onnx.symbolic_opset9": {_EXPORT: "masked_fill softmax"},
+    "onnx.symbolic_opset11": {_EXPORT: "pad"},
+    "onnx.symbolic_opset12": {_EXPORT: "einsum"},
+    "onnx.utils": {_EXPORT: "export _export _run_symbolic_function"},
+    "onnx.verification": {_EXPORT: "verify"},
+    "package": {_EXPORT: "PackageExporter PackageImporter"},
+    "quantization": {
+        _QUANTISED: """
+            DeQuantStub FakeQuantize FakeQuantizeBase MinMaxObserver ObserverBase QConfig
+            QuantStub QuantWrapper convert default_qconfig disable_fake_quant disable_observer
+            enable_fake_quant enable_observer fuse_modules get_default_qat_qconfig
+            get_default_qconfig prepare prepare_qat quantize quantize_dynamic""",
+    },
+}

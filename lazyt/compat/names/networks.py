@@ -1,0 +1,51 @@
+"""What programs import from ``torch.nn``, ``torch.optim``, ``torch.distributions`` and
+``torch.autograd`` besides what lazyt's modules of those names have."""
+
+from __future__ import annotations
+
+from lazyt.compat.names.entries import Harmless, Refused, Served, Table
+
+__all__ = ["MODULES"]
+
+
+_ONE_DEVICE = Refused("a model of lazyt is on one device; nn.DataParallel calls it there")
+_FLEX = Refused(
+    "lazyt compiles what a program computes: write scores, masks and softmax as operations, or "
+    "call nn.functional.scaled_dot_product_attention with attn_mask"
+)
+
+MODULES: Table = {
+    "autograd": {
+        Harmless("lazyt.compat.served.marks"): """
+            _disable_profiler=set_nothing _profiler_enabled=no""",
+    },
+    "autograd.profiler": {
+        Harmless("lazyt.compat.served.marks"): "emit_itt=Nothing emit_nvtx=Nothing",
+    },
+    "autograd.profiler_legacy": {Served("lazyt.autograd.profiler"): "profile"},
+    "distributions": {},
+    "distributions.multivariate_normal": {Served("lazyt.distributions"): "Distribution"},
+    "nn.attention.flex_attention": {
+        _FLEX: """
+            AuxOutput AuxRequest BlockMask FlexKernelOptions and_masks create_block_mask
+            create_mask create_nested_block_mask flex_attention noop_mask or_masks""",
+        Served("lazyt.compat.served.choices"): "_DEFAULT_SPARSE_BLOCK_SIZE=FLEX_BLOCK",
+    },
+    "nn.attention.bias": {
+        _FLEX: "CausalBias CausalVariant causal_lower_right causal_upper_left",
+    },
+    "nn.modules.utils": {Served("lazyt.nn.modules.sizes"): ""},
+    "nn.parallel.data_parallel": {
+        Served("lazyt.nn.parallel"): "DataParallel data_parallel",
+    },
+    "nn.parallel.distributed": {Served("lazyt.nn.parallel"): "DistributedDataParallel"},
+    "nn.parallel.parallel_apply": {Served("lazyt.nn.parallel"): "parallel_apply"},
+    "nn.parallel.replicate": {Served("lazyt.nn.parallel"): "replicate"},
+    "nn.parallel.scatter_gather": {
+        _ONE_DEVICE: "gather scatter scatter_kwargs",
+    },
+    "nn.parallel.comm": {Served("lazyt.cuda.comm"): ""},
+    "nn.qat": {},
+    "nn.quantized": {},
+    "nn.intrinsic": {},
+}

@@ -1,0 +1,193 @@
+"""What programs import from ``torch.distributed`` and ``torch.multiprocessing``: one process
+answers for itself, and what needs several raises when it is called."""
+
+from __future__ import annotations
+
+from lazyt.compat.names.entries import Harmless, Refused, Served, Table
+
+__all__ = ["MODULES"]
+
+_ALONE = Harmless("lazyt.compat.served.single_process")
+_ENUMS = Served("lazyt.compat.served.choices")
+_MANY = Refused("lazyt trains on one machine, in one process; is_available() is False")
+
+MODULES: Table = {
+    "distributed": {
+        _ALONE: """
+            get_node_local_rank get_pg_count is_backend_available=no is_gloo_available=no
+            is_mpi_available=no is_nccl_available=no is_torchelastic_launched=no
+            is_ucc_available=no is_xccl_available=no get_rank get_world_size""",
+        _ENUMS: "Backend DebugLevel GroupMember ReduceOp group=GroupMember reduce_op=ReduceOp",
+        _MANY: """
+            DeviceMesh DistBackendError DistError DistNetworkError DistStoreError FileStore
+            HashStore P2POp PrefixStore ProcessGroup Reducer Store TCPStore Work
+            _rank_not_in_group all_gather all_gather_coalesced all_gather_into_tensor
+            all_gather_object all_reduce all_reduce_coalesced all_to_all all_to_all_single
+            barrier batch_isend_irecv broadcast broadcast_object_list destroy_process_group
+            gather gather_object get_backend get_backend_config get_debug_level
+            get_default_backend_for_device get_global_rank get_group_rank get_process_group_ranks
+            init_device_mesh init_process_group irecv isend monitored_barrier new_group
+            new_subgroups recv recv_object_list reduce reduce_scatter reduce_scatter_tensor
+            scatter scatter_object_list send send_object_list split_group supports_complex
+            _all_gather_base _reduce_scatter_base""",
+    },
+    "distributed._composable": {_MANY: "checkpoint contract replicate"},
+    "distributed._composable.fsdp": {
+        _MANY: "CPUOffloadPolicy FSDPModule MixedPrecisionPolicy OffloadPolicy fully_shard",
+    },
+    "distributed._functional_collectives": {
+        _MANY: """
+            AsyncCollectiveTensor all_gather_tensor all_reduce all_to_all_single
+            all_to_all_single_autograd permute_tensor reduce_scatter_tensor wait_tensor""",
+    },
+    "distributed._tensor": {_MANY: "DTensor DeviceMesh Partial Replicate Shard distribute_tensor"},
+    "distributed._tensor.experimental": {_MANY: "implicit_replication"},
+    "distributed._tools": {},
+    "distributed.algorithms": {},
+    "distributed.algorithms._checkpoint": {},
+    "distributed.algorithms._checkpoint.checkpoint_wrapper": {
+        _ENUMS: "CheckpointImpl",
+        _MANY: """
+            ActivationWrapper CheckpointWrapper OffloadWrapper apply_activation_checkpointing
+            checkpoint_wrapper offload_wrapper""",
+    },
+    "distributed.algorithms.ddp_comm_hooks": {},
+    "distributed.algorithms.ddp_comm_hooks.default_hooks": {
+        _MANY: """
+            allreduce_hook bf16_compress_hook bf16_compress_wrapper fp16_compress_hook
+            fp16_compress_wrapper""",
+    },
+    "distributed.algorithms.ddp_comm_hooks.post_localSGD_hook": {
+        _MANY: "PostLocalSGDState post_localSGD_hook",
+    },
+    "distributed.algorithms.ddp_comm_hooks.powerSGD_hook": {
+        _MANY: "PowerSGDState batched_powerSGD_hook powerSGD_hook",
+    },
+    "distributed.algorithms.join": {_MANY: "Join JoinHook Joinable"},
+    "distributed.algorithms.model_averaging": {},
+    "distributed.algorithms.model_averaging.averagers": {
+        _MANY: "ModelAverager PeriodicModelAverager",
+    },
+    "distributed.checkpoint": {
+        _MANY: """
+            DefaultLoadPlanner DefaultSavePlanner FileSystemReader FileSystemWriter LoadPlanner
+            Metadata SavePlanner StorageReader StorageWriter async_save load load_state_dict save
+            save_state_dict""",
+    },
+    "distributed.checkpoint._consolidate_hf_safetensors": {_MANY: "consolidate_safetensors_files"},
+    "distributed.checkpoint.default_planner": {
+        _MANY: "DefaultLoadPlanner DefaultSavePlanner _EmptyStateDictLoadPlanner",
+    },
+    "distributed.checkpoint.filesystem": {_MANY: "FileSystemReader FileSystemWriter"},
+    "distributed.checkpoint.format_utils": {
+        _MANY: """
+            _EmptyStateDictLoadPlanner _load_state_dict dcp_to_torch_save torch_save_to_dcp""",
+    },
+    "distributed.checkpoint.hf_storage": {
+        _MANY: "HuggingFaceStorageReader HuggingFaceStorageWriter",
+    },
+    "distributed.checkpoint.metadata": {_MANY: "Metadata STATE_DICT_TYPE StorageMeta"},
+    "distributed.checkpoint.optimizer": {_MANY: "load_sharded_optimizer_state_dict"},
+    "distributed.checkpoint.planner": {_MANY: "LoadPlanner SavePlanner"},
+    "distributed.checkpoint.state_dict": {
+        _MANY: """
+            StateDictOptions get_model_state_dict get_optimizer_state_dict get_state_dict
+            set_model_state_dict set_optimizer_state_dict set_state_dict""",
+    },
+    "distributed.checkpoint.state_dict_loader": {_MANY: "_load_state_dict load load_state_dict"},
+    "distributed.checkpoint.state_dict_saver": {_MANY: "async_save save save_state_dict"},
+    "distributed.checkpoint.stateful": {_MANY: "Stateful"},
+    "distributed.constants": {_ENUMS: "default_pg_timeout=PROCESS_GROUP_TIMEOUT"},
+    "distributed.device_mesh": {_MANY: "DeviceMesh init_device_mesh"},
+    "distributed.distributed_c10d": {
+        _ALONE: "_pg_map=NO_GROUPS is_initialized=no is_nccl_available=no is_xccl_available=no",
+        _ENUMS: "Backend GroupMember ReduceOp default_pg_timeout=PROCESS_GROUP_TIMEOUT",
+        _MANY: """
+            ProcessGroup Store _get_default_group _get_default_store _object_to_tensor
+            _tensor_to_object all_reduce get_process_group_ranks init_process_group""",
+    },
+    "distributed.elastic": {},
+    "distributed.elastic.multiprocessing": {},
+    "distributed.elastic.multiprocessing.errors": {
+        _ALONE: "record",
+        _MANY: "ChildFailedError ErrorHandler ProcessFailure",
+    },
+    "distributed.fsdp": {
+        _ENUMS: "BackwardPrefetch OptimStateKeyType ShardingStrategy StateDictType",
+        _MANY: """
+            CPUOffload CPUOffloadPolicy FSDPModule FlatParameter FullOptimStateDictConfig
+            FullStateDictConfig FullyShardedDataParallel LocalOptimStateDictConfig
+            LocalStateDictConfig MixedPrecision MixedPrecisionPolicy OffloadPolicy
+            OptimStateDictConfig ShardedOptimStateDictConfig ShardedStateDictConfig
+            StateDictConfig StateDictSettings UnshardHandle fully_shard
+            register_fsdp_forward_method""",
+    },
+    "distributed.fsdp.api": {
+        _ENUMS: "BackwardPrefetch ShardingStrategy StateDictType",
+        _MANY: """
+            CPUOffload FullOptimStateDictConfig FullStateDictConfig MixedPrecision
+            ShardedOptimStateDictConfig ShardedStateDictConfig""",
+    },
+    "distributed.fsdp.fully_sharded_data_parallel": {
+        _ENUMS: "BackwardPrefetch OptimStateKeyType ShardingStrategy StateDictType",
+        _MANY: """
+            CPUOffload FullOptimStateDictConfig FullStateDictConfig FullyShardedDataParallel
+            LocalStateDictConfig MixedPrecision ShardedOptimStateDictConfig
+            ShardedStateDictConfig""",
+    },
+    "distributed.fsdp.sharded_grad_scaler": {_MANY: "ShardedGradScaler"},
+    "distributed.fsdp.wrap": {
+        _MANY: """
+            CustomPolicy ModuleWrapPolicy _Policy _or_policy always_wrap_policy enable_wrap
+            lambda_auto_wrap_policy size_based_auto_wrap_policy transformer_auto_wrap_policy
+            wrap""",
+    },
+    "distributed.launcher": {},
+    "distributed.launcher.api": {_MANY: "LaunchConfig elastic_launch launch_agent"},
+    "distributed.nn": {_MANY: "RemoteModule all_gather all_reduce all_to_all broadcast"},
+    "distributed.nn.functional": {
+        _MANY: "all_gather all_reduce all_to_all all_to_all_single broadcast gather reduce scatter",
+    },
+    "distributed.optim": {
+        _MANY: "DistributedOptimizer PostLocalSGDOptimizer ZeroRedundancyOptimizer",
+    },
+    "distributed.pipelining": {
+        _MANY: """
+            PipelineStage Schedule1F1B ScheduleGPipe ScheduleInterleaved1F1B SplitPoint
+            pipe_split pipeline""",
+    },
+    "distributed.rpc": {
+        _MANY: """
+            BackendType RRef RpcBackendOptions TensorPipeRpcBackendOptions get_worker_info
+            init_rpc remote rpc_async rpc_sync shutdown""",
+    },
+    "distributed.rpc.api": {_MANY: "_all_gather _require_initialized"},
+    "distributed.run": {_MANY: "elastic_launch get_args_parser main run"},
+    "distributed.tensor": {
+        _MANY: """
+            DTensor DeviceMesh Partial Placement Replicate Shard distribute_module
+            distribute_tensor empty full init_device_mesh ones rand randn zeros""",
+    },
+    "distributed.tensor._utils": {_MANY: "compute_local_shape_and_global_offset"},
+    "distributed.tensor.experimental": {_MANY: "context_parallel implicit_replication local_map"},
+    "distributed.tensor.experimental._attention": {_MANY: "set_rotate_method"},
+    "distributed.tensor.parallel": {
+        _MANY: """
+            ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleOutput RowwiseParallel
+            SequenceParallel loss_parallel parallelize_module""",
+    },
+    "distributed.tensor.placement_types": {
+        _MANY: "Partial Placement Replicate Shard _StridedShard"
+    },
+    "distributed.utils": {_MANY: "_sync_module_states _verify_param_shape_across_processes"},
+    "multiprocessing.reductions": {_MANY: "init_reductions reduce_tensor"},
+    "multiprocessing.spawn": {
+        _MANY: "ProcessExitedException ProcessRaisedException",
+        Served("lazyt.multiprocessing"): "spawn start_processes",
+    },
+    "numa": {},
+    "numa.binding": {
+        Refused("lazyt binds no processes to processors"): """
+            AffinityMode NumaOptions maybe_wrap_command_args_with_numa_binding""",
+    },
+}

@@ -1,0 +1,122 @@
+"""What programs import from ``torch.utils``, ``torch.hub``, ``torch.backends`` and other services
+around tensors, besides what lazyt's modules of those names have."""
+
+from __future__ import annotations
+
+from lazyt.compat.names.entries import Harmless, Refused, Served, Table
+
+__all__ = ["MODULES"]
+
+_MARKS = Harmless("lazyt.compat.served.marks")
+_FILES = Served("lazyt.compat.served.downloads")
+_NO_CODE = Refused(
+    "lazyt loads no extensions; write the function with operations of tensors, or with "
+    "lazyt.c_kernel and lazyt.cuda_kernel"
+)
+_NO_LOGS = Refused(
+    "lazyt writes no logs; another package's SummaryWriter, such as that of tensorboardX, takes "
+    "loss.item() and tensor.numpy()"
+)
+_NO_PIPES = Refused("PyTorch has stopped its data pipes; write an IterableDataset")
+_COUNTS = Refused("lazyt.explain(tensor) says what each kernel reads, writes and computes")
+
+MODULES: Table = {
+    "amp.autocast_mode": {
+        Served("lazyt.amp"): "autocast custom_bwd custom_fwd is_autocast_available",
+        Served("lazyt.compat.served.rebuilding"): "_cast",
+    },
+    "amp.grad_scaler": {
+        Served("lazyt.amp"): "GradScaler",
+        Served("lazyt.compat.served.choices"): "OptState",
+    },
+    "backends.mkldnn": {
+        _MARKS: "is_available=no flags=Nothing",
+        Served("lazyt.compat.served.choices"): "enabled=FALSE deterministic=FALSE",
+    },
+    "backends.opt_einsum": {
+        _MARKS: "is_available=no get_opt_einsum=none",
+        Served("lazyt.compat.served.choices"): "enabled=FALSE strategy=NONE",
+    },
+    "backends.cpu": {_MARKS: "get_cpu_capability"},
+    "backends.cusparselt": {_MARKS: "is_available=no version=none"},
+    "backends.xnnpack": {Served("lazyt.compat.served.choices"): "enabled=FALSE"},
+    "cuda.sparse": {
+        Refused("lazyt has no sparse tensors"): "DoubleTensor FloatTensor HalfTensor",
+    },
+    "hub": {
+        _FILES: """
+            HASH_REGEX _get_torch_home _hub_dir=NONE get_dir help list load
+            load_state_dict_from_url set_dir tqdm urlparse""",
+        Refused("lazyt downloads nothing; put files into torch.hub.get_dir()/checkpoints"): """
+            download_url_to_file""",
+    },
+    "library": {_MARKS: "register_torch_dispatch=mark triton_op=mark wrap_triton=same"},
+    "monitor": {_MARKS: "log_event=set_nothing"},
+    "mps": {
+        _MARKS: """
+            current_allocated_memory=zero driver_allocated_memory=zero empty_cache=set_nothing
+            manual_seed=set_nothing recommended_max_memory=zero""",
+    },
+    "mtia": {_MARKS: "is_available=no device_count=zero is_initialized=no"},
+    "profiler.profiler": {
+        Served("lazyt.profiler"): "ProfilerAction ProfilerActivity profile schedule",
+        Served("lazyt.compat.served.rebuilding"): "_default_schedule_fn",
+    },
+    "serialization": {
+        Served("lazyt.compat.served.rebuilding"): """
+            DEFAULT_PROTOCOL FILE_LIKE MAP_LOCATION get_unsafe_globals_in_checkpoint""",
+    },
+    "utils._foreach_utils": {
+        Served("lazyt.compat.served.foreach"): """
+            _device_has_foreach_support _get_foreach_kernels_supported_devices
+            _get_fused_kernels_supported_devices _group_tensors_by_device_and_dtype
+            _has_foreach_support""",
+    },
+    "utils._python_dispatch": {
+        Refused("functions of lazyt ask __torch_function__ only; there is no dispatcher"): """
+            TorchDispatchMode _disable_current_modes transform_subclass""",
+        _MARKS: "is_traceable_wrapper_subclass=no _get_current_dispatch_mode=none",
+    },
+    "utils._sympy": {},
+    "utils._sympy.numbers": {_NO_PIPES: "IntInfinity NegativeIntInfinity"},
+    "utils._sympy.value_ranges": {_NO_PIPES: "ValueRangeError ValueRanges bound_sympy"},
+    "utils._triton": {_MARKS: "has_triton=no has_triton_package=no"},
+    "utils.bottleneck": {Refused("use lazyt.profiler"): "main"},
+    "utils.collect_env": {
+        Served("lazyt.compat.served.versions"): "get_pretty_env_info main=show_environment",
+    },
+    "utils.cpp_extension": {
+        _NO_CODE: """
+            BuildExtension CUDAExtension CppExtension include_paths library_paths load
+            load_inline""",
+        Served("lazyt.compat.served.choices"): "CUDA_HOME=NONE ROCM_HOME=NONE",
+    },
+    "utils.data": {
+        Served("lazyt.compat.served.choices"): """
+            DFIterDataPipe=NoPipe DataChunk=NoPipe IterDataPipe=NoPipe MapDataPipe=NoPipe""",
+        _MARKS: "functional_datapipe=mark guaranteed_datapipes_determinism=Nothing",
+    },
+    "utils.data._utils": {},
+    "utils.data._utils.collate": {
+        Served("lazyt.utils.data.collate"): """
+            default_collate default_collate_fn_map default_convert collate""",
+    },
+    "utils.data._utils.worker": {Served("lazyt.utils.data"): "get_worker_info"},
+    "utils.data.datapipes": {},
+    "utils.data.datapipes.iter": {_NO_PIPES: "Batcher IterableWrapper Mapper Shuffler"},
+    "utils.data.datapipes.iter.combinatorics": {_NO_PIPES: "ShufflerIterDataPipe"},
+    "utils.data.graph_settings": {_NO_PIPES: "apply_shuffle_settings apply_sharding"},
+    "utils.flop_counter": {_COUNTS: "FlopCounterMode flop_registry register_flop_formula"},
+    "utils.mobile_optimizer": {
+        Refused("lazyt compiles for the machine that it runs on"): "optimize_for_mobile",
+    },
+    "utils.model_zoo": {
+        _FILES: "load_url=load_state_dict_from_url tqdm",
+        Refused("lazyt downloads nothing"): "_download_url_to_file",
+    },
+    "utils.tensorboard": {_NO_LOGS: "FileWriter RecordWriter SummaryWriter"},
+    "utils.tensorboard.summary": {_NO_LOGS: "hparams histogram scalar"},
+    "utils.tensorboard.writer": {_NO_LOGS: "FileWriter SummaryWriter"},
+    "utils.throughput_benchmark": {Refused("use lazyt.utils.benchmark"): "ThroughputBenchmark"},
+    "utils.viz": {},
+}

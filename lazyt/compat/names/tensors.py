@@ -1,0 +1,190 @@
+"""What programs import from ``torch`` itself and from the modules around tensors."""
+
+from __future__ import annotations
+
+from lazyt.compat.names.entries import Harmless, Refused, Served, Table
+
+__all__ = ["MODULES"]
+
+_IN_PYTHON = Refused(
+    "it belongs to PyTorch's C++ library; lazyt is written in Python and has nothing of it"
+)
+_SYMBOLS = Refused("shapes are numbers in lazyt; it captures a function once for each that it sees")
+_SPARSE = Refused(
+    "lazyt has no sparse tensors; use dense ones, or index_add, scatter_add and embedding_bag"
+)
+_SCRIPT = Refused("lazyt has no TorchScript; it captures what a program does (lazyt.jit)")
+_FUNCTIONS = Served("lazyt")
+_MARKS = Harmless("lazyt.compat.served.marks")
+_PRIVATE = Served("lazyt.compat.served.rebuilding")
+
+MODULES: Table = {
+    "": {
+        Served("lazyt.compat.served.foreach"): """
+            _foreach_abs _foreach_abs_ _foreach_add _foreach_add_ _foreach_addcdiv
+            _foreach_addcdiv_ _foreach_addcmul _foreach_addcmul_ _foreach_ceil _foreach_ceil_
+            _foreach_clamp_max _foreach_clamp_max_ _foreach_clamp_min _foreach_clamp_min_
+            _foreach_copy_ _foreach_cos _foreach_cos_ _foreach_div _foreach_div_ _foreach_erf
+            _foreach_erf_ _foreach_exp _foreach_exp_ _foreach_expm1 _foreach_expm1_
+            _foreach_floor _foreach_floor_ _foreach_lerp _foreach_lerp_ _foreach_log
+            _foreach_log_ _foreach_log1p _foreach_log1p_ _foreach_max _foreach_maximum
+            _foreach_maximum_ _foreach_minimum _foreach_minimum_ _foreach_mul _foreach_mul_
+            _foreach_neg _foreach_neg_ _foreach_norm _foreach_pow _foreach_pow_
+            _foreach_reciprocal _foreach_reciprocal_ _foreach_round _foreach_round_
+            _foreach_rsqrt _foreach_rsqrt_ _foreach_sigmoid _foreach_sigmoid_ _foreach_sign
+            _foreach_sign_ _foreach_sin _foreach_sin_ _foreach_sqrt _foreach_sqrt_ _foreach_sub
+            _foreach_sub_ _foreach_tanh _foreach_tanh_ _foreach_trunc _foreach_trunc_
+            _foreach_zero_""",
+        Served("lazyt.cuda"): "Event Stream",
+        Served("lazyt.compat.served.symbols"): """
+            sym_float sym_fresh_size sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum""",
+        Served("lazyt"): "legacy_contiguous_format=contiguous_format",
+        _PRIVATE: "_assert_async _shape_as_tensor _standard_gamma get_device_module",
+        _SYMBOLS: "SymBool SymFloat SymInt",
+        _SPARSE: """
+            dsmm hsmm sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor
+            sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor""",
+        _SCRIPT: "ScriptDict ScriptFunction ScriptList ScriptModule ScriptObject",
+    },
+    "_C": {
+        Harmless("lazyt._C"): "_disabled_torch_function_impl _log_api_usage_once",
+        _FUNCTIONS: """
+            Generator Size Tag=memory_format TensorBase=Tensor device dtype layout memory_format
+            default_generator""",
+        Served("lazyt.linalg"): "_LinAlgError=LinAlgError",
+        Harmless("lazyt.compat.served.marks"): """
+            DisableTorchFunctionSubclass=Nothing DisableTorchFunction=Nothing
+            _DisableTorchDispatch=Nothing _DisableFuncTorch=Nothing
+            _AutoDispatchBelowAutograd=Nothing _are_functorch_transforms_active=no
+            _get_accelerator _get_default_device _get_privateuse1_backend_name
+            _get_tracing_state=none _jit_can_fuse_on_cpu=no _jit_can_fuse_on_gpu=no
+            _jit_override_can_fuse_on_cpu=set_nothing _jit_override_can_fuse_on_gpu=set_nothing
+            _jit_set_nvfuser_enabled=set_nothing _jit_set_nvfuser_guard_mode=set_nothing
+            _jit_set_profiling_executor=set_nothing _jit_set_profiling_mode=set_nothing
+            _jit_set_texpr_fuser_enabled=set_nothing
+            _set_math_sdp_allow_fp16_bf16_reduction=set_nothing
+            _jit_set_bailout_depth=set_nothing _is_torch_function_enabled=yes
+            _cuda_clearCublasWorkspaces=set_nothing""",
+        Served("lazyt.compat.served.rebuilding"): "_TensorMeta=TensorMeta _add_docstr",
+        _IN_PYTHON: """
+            Argument AliasInfo BenchmarkConfig Block BufferDict CallStack ClassType
+            CompilationUnit DispatchKey DispatchKeySet FunctionSchema Future Graph IODescriptor
+            InterfaceType JITException LiteScriptModule Node NoneType NumberType OptionalType
+            ParameterDict PyTorchFileReader PyTorchFileWriter ScriptFunction ScriptMethod
+            ScriptModule ScriptObject StreamObjType TensorType ThroughputBenchmark TracingState
+            TupleType Type Use Value _dispatch_keys _dispatch_has_kernel_for_dispatch_key
+            _dispatch_tls_is_dispatch_key_excluded _jit_get_all_schemas
+            _jit_get_schemas_for_operator _get_operation_overload _propagate_xla_data
+            parse_schema parse_ir""",
+    },
+    "_C._nn": {
+        Served("lazyt.nn.functional"): """
+            adaptive_avg_pool2d adaptive_avg_pool3d avg_pool2d avg_pool3d elu elu_=elu gelu glu
+            hardsigmoid hardswish hardtanh leaky_relu linear log_sigmoid=logsigmoid mish one_hot
+            pad relu6 scaled_dot_product_attention silu softplus softshrink""",
+        Served("lazyt.compat.served.rebuilding"): "_parse_to",
+    },
+    "_C._functorch": {
+        Harmless("lazyt.compat.served.marks"): """
+            is_batchedtensor=no is_functorch_wrapped_tensor=no is_gradtrackingtensor=no
+            is_legacy_batchedtensor=no maybe_current_level=none maybe_get_level=minus_one
+            maybe_get_bdim=minus_one get_unwrapped=same""",
+        _IN_PYTHON: "_add_batch_dim _remove_batch_dim CFunctionalizeInterpreterPtr TransformType",
+    },
+    "_C._distributed_c10d": {
+        Refused("lazyt trains in one process"): """
+            FakeProcessGroup FileStore HashStore Logger PrefixStore ProcessGroup ProcessGroupGloo
+            ProcessGroupNCCL Reducer Store TCPStore Work _DistributedBackendOptions
+            _register_process_group _resolve_process_group""",
+        Served("lazyt.compat.served.choices"): "ReduceOp",
+    },
+    "_C._distributed_rpc": {
+        Harmless("lazyt.compat.served.marks"): "_is_current_rpc_agent_set=no",
+        Refused("lazyt trains in one process"): "PyRRef RpcAgent WorkerInfo",
+    },
+    "_C._VariableFunctions": {_FUNCTIONS: "*=*"},
+    "_VF": {_FUNCTIONS: "*=*"},
+    "_tensor": {
+        _FUNCTIONS: "Tensor",
+        _PRIVATE: "_rebuild_from_type_v2 _convert",
+    },
+    "_tensor_str": {
+        Served("lazyt.compat.served.rebuilding"): "_str _str_intern _tensor_str=_str",
+        Served("lazyt.functional.printing"): "PRINT_OPTS=_OPTIONS",
+    },
+    "_utils": {
+        _PRIVATE: """
+            ExceptionWrapper KeyErrorMessage _element_size _flatten_dense_tensors
+            _get_device_index _rebuild_parameter _rebuild_tensor_v2 _take_tensors
+            _unflatten_dense_tensors is_compiling""",
+    },
+    "_ops": {
+        Served("lazyt.library"): "OpOverload OpOverloadPacket",
+        _IN_PYTHON: "HigherOrderOperator OperatorBase TorchBindOpOverload",
+    },
+    "_jit_internal": {
+        Harmless("lazyt.compat.compile"): """
+            Final=typing_final _copy_to_script_wrapper=unchanged _overload=unchanged
+            _overload_method=unchanged export=unchanged ignore unused=unchanged is_scripting
+            boolean_dispatch _isinstance""",
+    },
+    "_higher_order_ops.associative_scan": {
+        Refused("lazyt has cumsum, cumprod, cummax, cummin and logcumsumexp"): "associative_scan",
+    },
+    "_prims_common": {
+        Served("lazyt.compat.served.rebuilding"): "is_contiguous_or_false",
+    },
+    "_subclasses.fake_tensor": {
+        Harmless("lazyt.compat.served.marks"): "is_fake=no",
+        Refused("every tensor of lazyt is without values until one is looked at"): """
+            FakeTensor FakeTensorConverter FakeTensorMode""",
+    },
+    "_vmap_internals": {Served("lazyt"): "vmap"},
+    "_lowrank": {Served("lazyt"): "svd_lowrank pca_lowrank"},
+    "_linalg_utils": {Served("lazyt.compat.served.rebuilding"): "matmul is_sparse"},
+    "classes": {
+        Refused("lazyt loads no libraries of C++ classes"): "load_library",
+    },
+    "functional": {
+        _FUNCTIONS: """
+            align_tensors=broadcast_tensors atleast_1d atleast_2d atleast_3d block_diag
+            broadcast_shapes broadcast_tensors cartesian_prod cdist chain_matmul einsum lu
+            meshgrid norm split stft istft tensordot unique unique_consecutive unravel_index""",
+    },
+    "masked": {_SPARSE: "MaskedTensor as_masked_tensor masked_tensor"},
+    "nested": {
+        Refused(
+            "lazyt has no nested tensors; use padding (nn.utils.rnn.pad_sequence) and masks"
+        ): "as_nested_tensor nested_tensor nested_tensor_from_jagged narrow to_padded_tensor",
+    },
+    "ops": {Served("lazyt.compat.served.packages"): "aten prims=aten"},
+    "quasirandom": {
+        Refused(
+            "lazyt has no Sobol sequences; scipy.stats.qmc.Sobol makes an array for lazyt.tensor"
+        ): "SobolEngine",
+    },
+    "return_types": {Served("lazyt.compat.served.rebuilding"): ""},
+    "sparse": {
+        _SPARSE: """
+            FloatTensor DoubleTensor HalfTensor addmm as_sparse_gradcheck
+            check_sparse_tensor_invariants log_softmax mm sampled_addmm softmax spdiags spsolve
+            sum to_sparse_semi_structured SparseSemiStructuredTensor""",
+    },
+    "torch_version": {Served("lazyt.compat.served.versions"): "TorchVersion"},
+    "version": {
+        Served("lazyt.version"): "cuda debug git_version hip",
+        Served("lazyt.compat.served.versions"): "__version__=VERSION xpu=NONE rocm=NONE",
+    },
+    "__config__": {
+        Served("lazyt.compat.served.versions"): "parallel_info show",
+    },
+    "__future__": {
+        Harmless("lazyt.compat.served.marks"): """
+            get_overwrite_module_params_on_conversion=no get_swap_module_params_on_conversion=no
+            set_overwrite_module_params_on_conversion=set_nothing
+            set_swap_module_params_on_conversion=set_nothing""",
+    },
+    "futures": {
+        Served("lazyt.compat.served.futures"): "Future collect_all wait_all",
+    },
+}

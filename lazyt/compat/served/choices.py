@@ -1,0 +1,156 @@
+"""Constants, enumerations and warnings of PyTorch that programs name in arguments."""
+
+from __future__ import annotations
+
+import enum
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from lazyt.errors import UnsupportedNameError
+
+__all__ = [
+    "EMPTY_DICT", "FALSE", "FLEX_BLOCK", "NONE", "PROCESS_GROUP_TIMEOUT", "Backend",
+    "BackwardPrefetch", "CheckpointImpl", "DebugLevel", "GroupMember", "NoPipe",
+    "OperatorExportTypes", "OptState", "OptimStateKeyType", "ReduceOp", "ShardingStrategy",
+    "StateDictType", "TracerWarning", "TrainingMode",
+]  # fmt: skip
+
+NONE = None
+FALSE = False
+EMPTY_DICT: dict[str, Any] = {}
+#: The default size of a block in flex_attention's masks.
+FLEX_BLOCK = 128
+#: How long PyTorch's groups of processes wait for each other by default.
+PROCESS_GROUP_TIMEOUT = timedelta(minutes=30)
+
+
+class TracerWarning(Warning):
+    """PyTorch's warning about traces that would not generalise; never given here."""
+
+
+class OperatorExportTypes(enum.IntEnum):
+    """How exporters to ONNX treat operators that are not in it."""
+
+    ONNX = 0
+    ONNX_ATEN = 1
+    ONNX_ATEN_FALLBACK = 2
+    ONNX_FALLTHROUGH = 3
+
+
+class TrainingMode(enum.IntEnum):
+    """In which mode exporters to ONNX put a module."""
+
+    EVAL = 0
+    PRESERVE = 1
+    TRAINING = 2
+
+
+class OptState(enum.Enum):
+    """What a GradScaler has done for an optimizer since its last step."""
+
+    READY = 0
+    UNSCALED = 1
+    STEPPED = 2
+
+
+class ReduceOp(enum.IntEnum):
+    """What reductions over processes compute."""
+
+    SUM = 0
+    AVG = 1
+    PRODUCT = 2
+    MIN = 3
+    MAX = 4
+    BAND = 5
+    BOR = 6
+    BXOR = 7
+    PREMUL_SUM = 8
+
+
+ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]
+
+
+class DebugLevel(enum.IntEnum):
+    """How much PyTorch's distributed package reports."""
+
+    OFF = 0
+    INFO = 1
+    DETAIL = 2
+
+
+class Backend(str):
+    """The name of a library for communication between processes, in small letters."""
+
+    UNDEFINED: ClassVar = "undefined"
+    GLOO: ClassVar = "gloo"
+    NCCL: ClassVar = "nccl"
+    UCC: ClassVar = "ucc"
+    MPI: ClassVar = "mpi"
+    XCCL: ClassVar = "xccl"
+    FAKE: ClassVar = "fake"
+    backend_list: ClassVar = ["undefined", "gloo", "nccl", "xccl", "ucc", "mpi", "fake"]
+    default_device_backend_map: ClassVar = {"cpu": "gloo", "cuda": "nccl"}
+
+    __slots__ = ()
+
+    def __new__(cls, name: str) -> Backend:
+        return str.__new__(cls, name.lower())
+
+
+class GroupMember:
+    """The groups of processes that exist: none."""
+
+    WORLD = None
+    NON_GROUP_MEMBER = -100
+
+
+class CheckpointImpl(enum.Enum):
+    """The forms of activation checkpointing."""
+
+    REENTRANT = enum.auto()
+    NO_REENTRANT = enum.auto()
+
+
+class ShardingStrategy(enum.Enum):
+    """What FullyShardedDataParallel would divide among processes."""
+
+    FULL_SHARD = enum.auto()
+    SHARD_GRAD_OP = enum.auto()
+    NO_SHARD = enum.auto()
+    HYBRID_SHARD = enum.auto()
+    _HYBRID_SHARD_ZERO2 = enum.auto()
+
+
+class BackwardPrefetch(enum.Enum):
+    """When FullyShardedDataParallel would gather the next parameters."""
+
+    BACKWARD_PRE = enum.auto()
+    BACKWARD_POST = enum.auto()
+
+
+class StateDictType(enum.Enum):
+    """The forms of state that FullyShardedDataParallel would give."""
+
+    FULL_STATE_DICT = enum.auto()
+    LOCAL_STATE_DICT = enum.auto()
+    SHARDED_STATE_DICT = enum.auto()
+
+
+class OptimStateKeyType(enum.Enum):
+    """By what an optimizer's state is keyed."""
+
+    PARAM_NAME = enum.auto()
+    PARAM_ID = enum.auto()
+
+
+class NoPipe:
+    """A data pipe of PyTorch's, which has stopped them: programs may subclass it and ask for it
+    with ``isinstance``. Making one raises UnsupportedNameError."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> NoPipe:
+        raise UnsupportedNameError(
+            "data pipes cannot be used: PyTorch has stopped them; write an IterableDataset"
+        )
+
+    def __class_getitem__(cls, _: Any) -> type[NoPipe]:
+        return cls

@@ -1,0 +1,154 @@
+"""PyTorch's names that lazyt serves from a table: each is there, does what it says, or says why not
+when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import lazyt
+from lazyt.compat import torch_alias
+from lazyt.compat.names import table
+from lazyt.compat.names.entries import Refused
+from lazyt.errors import UnsupportedNameError
+
+
+@pytest.fixture
+def torch() -> Iterator[Any]:
+    torch_alias.install()
+    yield importlib.import_module("torch")
+    torch_alias.uninstall()
+
+
+def test_every_name_of_the_table_is_there(torch: Any) -> None:
+    for path in sorted(table.OWN | table.MODULES.keys()):
+        module = importlib.import_module(f"torch.{path}" if path else "torch")
+        for name in table.names(path).homes:
+            assert getattr(module, name, module) is not module, f"{path}.{name}"
+
+
+def test_refused_names_can_be_used_until_they_are_called(torch: Any) -> None:
+    count = 0
+    for path, groups in table.MODULES.items():
+        module = importlib.import_module(f"torch.{path}" if path else "torch")
+        for group, names in groups.items():
+            for name in names.split() if isinstance(group, Refused) else ():
+                found = getattr(module, name)
+                count += 1
+                if isinstance(found, type) and issubclass(found, BaseException):
+                    continue
+                if isinstance(found, type):
+                    assert not isinstance(lazyt.nn.Linear(1, 1), found)
+                    found = type("Mine", (found,), {})
+                with pytest.raises(UnsupportedNameError) as caught:
+                    found(1, key=2)
+                assert group.reason in str(caught.value)
+                assert f"{module.__name__.replace('lazyt', 'torch')}.{name}" in str(caught.value)
+    assert count > 300
+
+
+def test_internal_modules_do_not_answer_under_the_name_of_torch(torch: Any) -> None:
+    for name in ("ir", "codegen", "handle", "runtime", "plan", "passes", "tools", "compat"):
+        importlib.import_module(f"lazyt.{name}")
+        assert not hasattr(torch, name)
+        with pytest.raises(ImportError):
+            importlib.import_module(f"torch.{name}")
+    for name in ("ops", "compiler", "functional"):
+        assert importlib.import_module(f"torch.{name}") is not importlib.import_module(
+            f"lazyt.{name}"
+        )
+    assert torch.functional.einsum is lazyt.einsum
+    assert not hasattr(torch.functional, "nn")
+    assert torch.compiler.is_compiling() is False
+
+
+def test_the_package_is_a_module_of_its_own(torch: Any) -> None:
+    assert type(torch).__mro__[1] is ModuleType
+    assert torch.__name__ == "torch"
+    assert torch.Tensor is lazyt.Tensor
+    assert {"Tensor", "nn", "jit", "hub", "add", "float32"} <= set(dir(torch))
+    assert "ir" not in dir(torch)
+    scope: dict[str, Any] = {}
+    exec("from torch import *", scope)
+    assert scope["add"] is lazyt.add
+    with pytest.raises(AttributeError, match="Did you mean: 'softmax'"):
+        torch.sotfmax  # noqa: B018
+
+
+def test_nothing_stays_behind() -> None:
+    before = {name: set(vars(module)) for name, module in _ours()}
+    torch_alias.install()
+    importlib.import_module("torch.utils.model_zoo")
+    torch: Any = importlib.import_module("torch")
+    assert torch.distributed.ReduceOp.SUM == 0
+    assert torch.autograd.profiler.emit_nvtx
+    torch_alias.uninstall()
+    with pytest.raises(AttributeError):
+        lazyt.utils.model_zoo  # noqa: B018
+    with pytest.raises(AttributeError, match="one process"):
+        lazyt.distributed.ReduceOp  # noqa: B018
+    for name, module in _ours():
+        if name in before:
+            left = {n for n in set(vars(module)) - before[name] if "torch" in repr(vars(module)[n])}
+            assert not left, name
+
+
+def _ours() -> list[tuple[str, ModuleType]]:
+    return [(n, m) for n, m in sys.modules.items() if n.split(".")[0] == "lazyt" and m is not None]
+
+
+def test_operators_are_attributes_of_namespaces(torch: Any) -> None:
+    @torch.library.custom_op("named::twice", mutates_args=())
+    def twice(x: lazyt.Tensor) -> lazyt.Tensor:
+        return x * 2
+
+    assert torch.ops.named.twice(lazyt.ones(2)).tolist() == [2.0, 2.0]
+    assert torch.ops.aten.add.Tensor(lazyt.ones(2), 1.0).tolist() == [2.0, 2.0]
+    assert torch.ops.aten.softmax(lazyt.zeros(2), 0).tolist() == [0.5, 0.5]
+    assert not hasattr(torch.ops.aten, "no_such_operator")
+
+
+def test_a_program_asks_whether_it_is_alone(torch: Any) -> None:
+    dist = importlib.import_module("torch.distributed")
+    assert not dist.is_available()
+    assert not dist.is_initialized()
+    assert (dist.get_rank(), dist.get_world_size()) == (0, 1)
+    with pytest.raises(NotImplementedError, match="one process"):
+        dist.init_process_group("gloo")
+    with pytest.raises(NotImplementedError, match="one process"):
+        importlib.import_module("torch.distributed.fsdp").FullyShardedDataParallel(None)
+
+
+def test_marks_for_compilers_change_nothing(torch: Any) -> None:
+    def double(x: Any) -> Any:
+        return 2 * x
+
+    assert torch.compiler.disable(double) is double
+    assert torch.compiler.disable(recursive=False)(double) is double
+    assert torch._dynamo.allow_in_graph(double) is double
+    assert torch.fx.wrap("len") == "len"
+    assert torch.jit._overload(double) is double
+    with torch._dynamo.config.patch(cache_size_limit=3), torch._C.DisableTorchFunctionSubclass():
+        assert double(1) == 2
+
+
+def test_lists_of_tensors(torch: Any) -> None:
+    xs = [lazyt.tensor([1.0, -2.0]), lazyt.tensor([3.0])]
+    torch._foreach_add_(xs, [lazyt.ones(2), lazyt.ones(1)], alpha=2)
+    assert [x.tolist() for x in xs] == [[3.0, 0.0], [5.0]]
+    torch._foreach_mul_(xs, 2)
+    torch._foreach_lerp_(xs, [lazyt.zeros(2), lazyt.zeros(1)], 0.5)
+    assert [x.tolist() for x in xs] == [[3.0, 0.0], [5.0]]
+    torch._foreach_maximum_(xs, 1.0)
+    assert [x.tolist() for x in torch._foreach_neg(xs)] == [[-3.0, -1.0], [-5.0]]
+    torch._foreach_addcdiv_(xs, [x.clone() for x in xs], [x.clone() for x in xs], value=-1.0)
+    assert [x.tolist() for x in xs] == [[2.0, 0.0], [4.0]]
+    torch._foreach_copy_(xs, [lazyt.ones(2), lazyt.zeros(1)])
+    assert [x.item() for x in torch._foreach_norm(xs, 1)] == [2.0, 0.0]
+    with pytest.raises(RuntimeError, match="same number of tensors"):
+        torch._foreach_add(xs, [lazyt.ones(2)])
