@@ -109,10 +109,20 @@ class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Give a module of lazyt, which has run long ago, its own spec back."""
+        """Give a module of lazyt, which has run long ago, its own spec back, and see to those below
+        it that are there already: nothing may import them again."""
         spec = module.__spec__
-        if spec is not None and spec.loader is self and spec.loader_state is not None:
-            (module.__spec__,) = spec.loader_state
+        if spec is None or spec.loader is not self or spec.loader_state is None:
+            return
+        (module.__spec__,) = spec.loader_state
+        inner = spec.name.partition(".")[2]
+        for last in table.names(inner).children:
+            below, there = f"{inner}.{last}", vars(module).get(last)
+            if isinstance(there, ModuleType) and table.is_own(below):
+                importlib.import_module(f"{_THEIRS}.{below}")
+            elif there is not None and not isinstance(there, ModuleType):  # a function's name, too
+                made = building.make_module(table.names(below), table.kind(below))
+                sys.modules[f"{_THEIRS}.{below}"] = made
 
     def find_distributions(self, context: Any = None) -> Iterable[metadata.Distribution]:
         """What ``importlib.metadata`` says of the package ``torch``."""

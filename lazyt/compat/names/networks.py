@@ -39,8 +39,8 @@ MODULES: Table = {
         Served("lazyt.nn.parallel"): "DataParallel data_parallel",
     },
     "nn.parallel.distributed": {Served("lazyt.nn.parallel"): "DistributedDataParallel"},
-    "nn.parallel.parallel_apply": {Served("lazyt.nn.parallel"): "parallel_apply"},
-    "nn.parallel.replicate": {Served("lazyt.nn.parallel"): "replicate"},
+    "nn.parallel.parallel_apply": {_ONE_DEVICE: "parallel_apply"},
+    "nn.parallel.replicate": {_ONE_DEVICE: "replicate"},
     "nn.parallel.scatter_gather": {
         _ONE_DEVICE: "gather scatter scatter_kwargs",
     },
