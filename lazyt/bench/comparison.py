@@ -47,11 +47,19 @@ class Rules:
         confidence: of intervals, and 1 minus it the share of false alarms of all tests together.
         threshold: a slow-down by less is not worth an alarm.
         paired: whether the runs were measured side by side.
+        looks: how often it may be looked whether more rounds are needed. Each look has its share of
+            the false alarms (Bonferroni), so that looking often makes none likelier.
     """
 
     confidence: float = 0.95
     threshold: float = THRESHOLD
     paired: bool = False
+    looks: int = 1
+
+    @property
+    def allowed(self) -> float:
+        """The probability of a false alarm in one look."""
+        return (1 - self.confidence) / self.looks
 
 
 @dataclass(frozen=True)
@@ -127,7 +135,7 @@ def _change(old: Result, new: Result, before: Run, after: Run, rules: Rules) -> 
     made = replace(made, rounds=min(len(first), len(second)))
     if made.rounds < 2:
         return replace(made, verdict="too few rounds")
-    interval = bootstrap_ratio(first, second, confidence=rules.confidence, paired=rules.paired)
+    interval = bootstrap_ratio(first, second, confidence=1 - rules.allowed, paired=rules.paired)
     test = signed_rank if rules.paired else mann_whitney
     made = replace(made, ratio=interval)
     pairs = [(first, second)]
@@ -135,7 +143,7 @@ def _change(old: Result, new: Result, before: Run, after: Run, rules: Rules) -> 
         name, controls = _control(old, new, before, after)
         if controls is not None:
             beside = _divided(first, controls[0]), _divided(second, controls[1])
-            found = bootstrap_ratio(*beside, confidence=rules.confidence)
+            found = bootstrap_ratio(*beside, confidence=1 - rules.allowed)
             made = replace(made, control=name, beside=found)
             pairs.append(beside)
     # Where two ways of looking have to agree, the less sure of them counts.
@@ -199,7 +207,7 @@ def _judged(change: Change, rules: Rules) -> Change:
     """The change with its verdict, from probabilities that are corrected by now."""
     if change.verdict or change.p is None or change.p_above is None:
         return change
-    found, allowed = change.intervals(), 1 - rules.confidence
+    found, allowed = change.intervals(), rules.allowed
     fails = change.framework in OWN and change.p_above <= allowed
     fails = fails and all(interval.low > rules.threshold for interval in found)
     if change.p <= allowed and all(interval.low > 1 for interval in found):
@@ -217,7 +225,7 @@ def needed_rounds(tests: int, rules: Rules) -> int:
     """The fewest rounds of which so many tests together can call anything different: with fewer,
     even rounds that are all slower are not rare enough."""
     rounds = 2
-    allowed = (1 - rules.confidence) / max(tests, 1)
+    allowed = rules.allowed / max(tests, 1)
     while True:
         least = 2.0**-rounds if rules.paired else 1 / math.comb(2 * rounds, rounds)
         if 2 * least <= allowed:
@@ -240,6 +248,8 @@ def conclusion(changes: Sequence[Change], rules: Rules) -> list[str]:
     counted = [sum(change.verdict == verdict for change in own) for verdict in _VERDICTS]
     words = ", ".join(f"{count} {name}" for count, name in zip(counted, _VERDICTS))
     by = "pairs of rounds" if rules.paired else "rounds"
+    if rules.looks > 1:
+        by += f", looked at {rules.looks} times at most"
     lines.append(
         f"of {len(own)} in lazyt: {words} ({100 * rules.confidence:g} % sure of all together, by "
         f"{by}; a difference below {100 * (rules.threshold - 1):.3g} % counts as none)"

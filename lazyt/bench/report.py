@@ -31,7 +31,7 @@ def comparison_table(changes: Sequence[Change], rules: Rules) -> Table:
         rows.append([change.workload, change.framework, *cells])
         styles.append("red" if change.fails else _VERDICT_STYLES.get(change.verdict, ""))
     head = ["workload", "framework", "before", "after", "after : before", "beside control", "p"]
-    title = f"after divided by before, {100 * rules.confidence:g} % intervals"
+    title = f"after divided by before, {100 - 100 * rules.allowed:.4g} % intervals"
     return Table(title, [*head, "verdict"], rows, styles)
 
 

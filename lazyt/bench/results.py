@@ -82,6 +82,14 @@ class Result:
     absent: str = ""
     problem: str = ""
 
+    def extend(self, more: Result) -> None:
+        """Adds the rounds of the same workload, framework and version that were timed later."""
+        self.rounds += more.rounds
+        self.limits += more.limits
+        self.problem = self.problem or more.problem
+        errors = [error for error in (self.error, more.error) if error is not None]
+        self.error = max(errors, default=None)
+
     @property
     def median(self) -> float | None:
         """Seconds of the median sample."""
@@ -129,6 +137,14 @@ class Run:
     def found(self) -> dict[tuple[str, str], Result]:
         """Results by workload and framework."""
         return {(r.workload, r.framework): r for r in self.results}
+
+    def add(self, result: Result) -> None:
+        """Adds a result, or its rounds where the workload and framework are there already."""
+        known = self.found().get((result.workload, result.framework))
+        if known is None:
+            self.results.append(result)
+        else:
+            known.extend(result)
 
     def workloads(self) -> list[str]:
         """Their names in the order of measuring."""

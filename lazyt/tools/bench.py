@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -392,15 +393,23 @@ def _side_by_side(argv: Sequence[str]) -> int:
     parser.add_argument("--suite", choices=[*SUITES, *GROUPS], help="peers, or loaded")
     parser.add_argument("--only", default="", help="names of workloads or patterns, with commas")
     parser.add_argument("--rounds", type=int, default=12, help="turns of each version (12)")
+    parser.add_argument(
+        "--most-rounds", type=int,
+        help="of those workloads that are too noisy to tell (4 times --rounds)",
+    )  # fmt: skip
     parser.add_argument("--samples", type=int, default=3, help="timed calls of a turn (3)")
     parser.add_argument("--threads", type=int, help="as many as cores")
     parser.add_argument("--quick", action="store_true", help="small sizes")
     _add_rules(parser)
     given = parser.parse_args(argv)
-    rules = _rules(given, paired=True)
     if given.rounds < 2:
         raise UsageError("--rounds has to be 2 at least: one says nothing of the next")
+    most = 4 * given.rounds if given.most_rounds is None else given.most_rounds
+    if most < given.rounds:
+        raise UsageError(f"--most-rounds is {given.rounds} (--rounds) or more, not {most}")
+    rules = replace(_rules(given, paired=True), looks=math.ceil(most / given.rounds))
     chosen = _chosen(given)
+    from lazyt.bench.comparison import NOISY, compare
     from lazyt.bench.results import Run, describe_machine
     from lazyt.bench.session import Options, Session
     from lazyt.bench.side_by_side import LAUNCHES, measure, side
@@ -418,11 +427,16 @@ def _side_by_side(argv: Sequence[str]) -> int:
         except ValueError as error:
             raise UsageError(str(error)) from None
         each = 1 + 2 * (min(LAUNCHES, given.rounds) + given.rounds)
-        with Session(options) as session, _progress(session, each * len(chosen)):
-            for workload in chosen:
-                old, new = measure(session, workload, "lazyt", sides)
-                before.results.append(old)
-                after.results.append(new)
+        for _ in range(rules.looks):
+            with Session(options) as session, _progress(session, each * len(chosen)):
+                for workload in chosen:
+                    old, new = measure(session, workload, "lazyt", sides)
+                    before.add(old)
+                    after.add(new)
+            noisy = {c.workload for c in compare(before, after, rules) if c.verdict == NOISY}
+            chosen = [workload for workload in chosen if workload.name in noisy]
+            if not chosen:
+                break
     return _show_changes(before, after, rules, given)
 
 

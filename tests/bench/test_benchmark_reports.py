@@ -198,6 +198,31 @@ def test_equal_code_seldom_fails_and_a_fifth_more_is_found() -> None:
     assert sum(run["relu", "lazyt"].fails for run in found) >= 0.95 * runs
 
 
+def test_looking_again_makes_no_false_alarm_likelier() -> None:
+    """Rounds are added until it is sure, four times at most: each look has its share of the false
+    alarms. ``looks=1`` at each of them would be the mistake."""
+    looks, alarms, first, found = 4, 0, 0, 0
+    rules = {"paired": True, "looks": looks}
+    for seed in range(10):
+        for ratio in (1.0, 1.2):
+            runs = [Run({}, {"threads": 2, "by": "median"}, []) for _ in range(2)]
+            for look in range(looks):
+                for number, run in enumerate(runs):
+                    made = timed("relu", "lazyt")
+                    made.rounds = rounds_of(
+                        1e-3 * ratio**number, 0.5, 1000 * seed + 10 * look + number
+                    )
+                    run.add(made)
+                change = told(runs[0], runs[1], **rules)["relu", "lazyt"]
+                first += change.verdict == "slower" and look == 0 and ratio > 1
+                if change.verdict != "too noisy":
+                    break
+            alarms += change.verdict in ("slower", "faster") and ratio == 1
+            found += change.verdict == "slower" and ratio > 1
+    assert alarms <= 2
+    assert found > first
+
+
 def test_pairs_forgive_what_hits_both() -> None:
     """Rounds that are three times as long for both say nothing of either."""
 
