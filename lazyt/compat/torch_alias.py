@@ -48,6 +48,7 @@ class TorchPackage(ModuleType):
         super().__init__(_THEIRS, sys.modules[_OURS].__doc__)
         self._lazyt = package = sys.modules[_OURS]
         self._names = table.names("")
+        self.torch = self  # PyTorch imports itself, too
         self.__version__ = TorchVersion(VERSION)
         self.__path__: list[str] = []
         self.__file__ = package.__file__

@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -47,6 +48,7 @@ def test_refused_names_can_be_used_until_they_are_called(torch: Any) -> None:
                     found = type("Mine", (found,), {})
                 with pytest.raises(UnsupportedNameError) as caught:
                     found(1, key=2)
+                assert isinstance(group, Refused)
                 assert group.reason in str(caught.value)
                 assert f"{module.__name__.replace('lazyt', 'torch')}.{name}" in str(caught.value)
     assert count > 300
@@ -89,7 +91,7 @@ def test_nothing_stays_behind() -> None:
     assert torch.autograd.profiler.emit_nvtx
     torch_alias.uninstall()
     with pytest.raises(AttributeError):
-        lazyt.utils.model_zoo  # noqa: B018
+        vars(lazyt.utils)["__getattr__"]("model_zoo")
     with pytest.raises(AttributeError, match="one process"):
         lazyt.distributed.ReduceOp  # noqa: B018
     for name, module in _ours():
@@ -103,10 +105,10 @@ def _ours() -> list[tuple[str, ModuleType]]:
 
 
 def test_operators_are_attributes_of_namespaces(torch: Any) -> None:
-    @torch.library.custom_op("named::twice", mutates_args=())
     def twice(x: lazyt.Tensor) -> lazyt.Tensor:
         return x * 2
 
+    torch.library.custom_op("named::twice", twice, mutates_args=())
     assert torch.ops.named.twice(lazyt.ones(2)).tolist() == [2.0, 2.0]
     assert torch.ops.aten.add.Tensor(lazyt.ones(2), 1.0).tolist() == [2.0, 2.0]
     assert torch.ops.aten.softmax(lazyt.zeros(2), 0).tolist() == [0.5, 0.5]
@@ -152,3 +154,60 @@ def test_lists_of_tensors(torch: Any) -> None:
     assert [x.item() for x in torch._foreach_norm(xs, 1)] == [2.0, 0.0]
     with pytest.raises(RuntimeError, match="same number of tensors"):
         torch._foreach_add(xs, [lazyt.ones(2)])
+
+
+def test_shapes_of_trees(torch: Any) -> None:
+    pytree = importlib.import_module("torch.utils._pytree")
+    tree = {"a": [1, (2, 3)], "b": 4}
+    found, shape = pytree.tree_flatten_with_path(tree)
+    assert [(pytree.keystr(path), leaf) for path, leaf in found] == [
+        ("['a'][0]", 1), ("['a'][1][0]", 2), ("['a'][1][1]", 3), ("['b']", 4),
+    ]  # fmt: skip
+    assert pytree.tree_unflatten([leaf for _, leaf in found], shape) == tree
+    doubled = pytree.tree_map_with_path(lambda path, x, y: x + y + len(path), tree, tree)
+    assert doubled == {"a": [4, (7, 9)], "b": 9}
+    for kind, value in ((dict, tree), (list, [1]), (tuple, (1, 2))):
+        node = pytree.SUPPORTED_NODES[pytree._get_node_type(value)]
+        assert node.type is kind
+        assert node.unflatten_fn(*node.flatten_fn(value)) == value
+    assert int not in pytree.SUPPORTED_NODES
+    assert pytree.LeafSpec() == pytree.tree_structure(1)
+
+
+def test_hub_finds_what_is_there(torch: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    hub = importlib.import_module("torch.hub")
+    assert hub.get_dir() == str(tmp_path / "hub")
+    address = "https://example.org/weights/small-0123abcd.pth"
+    assert hub.HASH_REGEX.search(address)[1] == "0123abcd"
+    with pytest.raises(NotImplementedError, match="0123abcd"):
+        hub.load_state_dict_from_url(address)
+    (tmp_path / "hub" / "checkpoints").mkdir(parents=True)
+    lazyt.save({"w": lazyt.ones(2)}, tmp_path / "hub" / "checkpoints" / "small-0123abcd.pth")
+    assert hub.load_state_dict_from_url(address)["w"].tolist() == [1.0, 1.0]
+    (tmp_path / "hubconf.py").write_text("def small(n):\n    'Small.'\n    return [n]\n")
+    assert hub.list(str(tmp_path), source="local") == ["small"]
+    assert hub.load(tmp_path, "small", 3, source="local") == [3]
+    with pytest.raises(NotImplementedError, match="downloads nothing"):
+        hub.load("some/one", "small")
+
+
+def test_futures_are_set_once(torch: Any) -> None:
+    futures = importlib.import_module("torch.futures")
+    first, second = futures.Future(), futures.Future()
+    both = futures.collect_all([first, second])
+    twice = first.then(lambda done: 2 * done.value())
+    first.set_result(3)
+    assert (twice.wait(), first.done(), both.done()) == (6, True, False)
+    with pytest.raises(RuntimeError, match="complete again"):
+        first.set_result(4)
+    second.set_exception(KeyError("x"))
+    assert both.done()
+    with pytest.raises(KeyError):
+        futures.wait_all([first, second])
+    assert torch.jit.wait(torch.jit.fork(lambda x: x + 1, 1)) == 2
+
+
+def test_libraries_cannot_be_loaded(torch: Any) -> None:
+    with pytest.raises(OSError, match="no libraries"):
+        torch.ops.load_library("lib.so")

@@ -34,6 +34,29 @@ MODULES: Table = {
     "nn.attention.bias": {
         _FLEX: "CausalBias CausalVariant causal_lower_right causal_upper_left",
     },
+    "nn.init": {
+        Served("lazyt.nn.init"): "_calculate_fan_in_and_fan_out=fans _no_grad_uniform_=uniform_",
+        Served("lazyt.compat.served.rebuilding"): "_calculate_correct_fan",
+    },
+    "nn.modules.module": {
+        Served("lazyt.compat.served.choices"): "_EXTRA_STATE_KEY_SUFFIX=EXTRA_STATE",
+    },
+    "nn.modules.transformer": {
+        Served("lazyt.compat.served.rebuilding"): "_get_activation_fn _get_clones",
+    },
+    "nn.parameter": {Served("lazyt.nn.parameter"): "is_lazy=is_uninitialized"},
+    "optim.optimizer": {
+        Served("lazyt.compat.served.rebuilding"): """
+            _default_to_fused_or_foreach _get_capturable_supported_devices""",
+        Served("lazyt.compat.served.choices"): "_params_t=Anything",
+    },
+    "overrides": {
+        Refused(
+            "functions of lazyt ask no modes; give an object that is no tensor and whose class has "
+            "__torch_function__"
+        ): "TorchFunctionMode BaseTorchFunctionMode",
+        Served("lazyt.compat.served.rebuilding"): "get_default_nowrap_functions",
+    },
     "nn.modules.utils": {Served("lazyt.nn.modules.sizes"): ""},
     "nn.parallel.data_parallel": {
         Served("lazyt.nn.parallel"): "DataParallel data_parallel",

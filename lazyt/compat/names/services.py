@@ -18,6 +18,7 @@ _NO_LOGS = Refused(
     "loss.item() and tensor.numpy()"
 )
 _NO_PIPES = Refused("PyTorch has stopped its data pipes; write an IterableDataset")
+_NO_XPU = Refused("lazyt has the CPU and CUDA GPUs; there is no XPU")
 _COUNTS = Refused("lazyt.explain(tensor) says what each kernel reads, writes and computes")
 
 MODULES: Table = {
@@ -57,6 +58,7 @@ MODULES: Table = {
             current_allocated_memory=zero driver_allocated_memory=zero empty_cache=set_nothing
             manual_seed=set_nothing recommended_max_memory=zero""",
     },
+    "cuda": {Served("lazyt.compat.served.choices"): "_initialized=FALSE"},
     "mtia": {_MARKS: "is_available=no device_count=zero is_initialized=no"},
     "profiler.profiler": {
         Served("lazyt.profiler"): "ProfilerAction ProfilerActivity profile schedule",
@@ -118,5 +120,29 @@ MODULES: Table = {
     "utils.tensorboard.summary": {_NO_LOGS: "hparams histogram scalar"},
     "utils.tensorboard.writer": {_NO_LOGS: "FileWriter SummaryWriter"},
     "utils.throughput_benchmark": {Refused("use lazyt.utils.benchmark"): "ThroughputBenchmark"},
-    "utils.viz": {},
+    "utils._pytree": {
+        Served("lazyt.compat.served.trees"): """
+            BUILTIN_TYPES Context FlattenFunc GetAttrKey KeyEntry KeyPath LeafSpec MappingKey
+            PyTree SUPPORTED_NODES SequenceKey UnflattenFunc _dict_flatten _dict_unflatten
+            _get_node_type _is_leaf=tree_is_leaf _list_flatten _list_unflatten
+            _register_pytree_node=register_pytree_node _tuple_flatten _tuple_unflatten keystr
+            tree_flatten_with_path tree_map_with_path""",
+        Served("lazyt.handle.pytree"): "TreeSpec",
+    },
+    "utils.checkpoint": {
+        Served("lazyt.compat.served.rebuilding"): "get_device_states set_device_states",
+        _MARKS: "set_checkpoint_debug_enabled=Nothing",
+        Served("lazyt.compat.served.choices"): "DefaultDeviceType",
+    },
+    "xpu": {
+        _NO_XPU: """
+            current_device current_stream device empty_cache get_device_capability
+            get_device_name get_device_properties get_rng_state get_rng_state_all
+            max_memory_allocated max_memory_reserved mem_get_info memory_allocated
+            memory_reserved reset_peak_memory_stats set_device set_rng_state set_rng_state_all
+            stream synchronize""",
+        _MARKS: """
+            is_bf16_supported=no is_current_stream_capturing=no is_initialized=no
+            manual_seed=set_nothing manual_seed_all=set_nothing""",
+    },
 }

@@ -40,6 +40,11 @@ MODULES: Table = {
             sym_float sym_fresh_size sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum""",
         Served("lazyt"): "legacy_contiguous_format=contiguous_format",
         _PRIVATE: "_assert_async _shape_as_tensor _standard_gamma get_device_module",
+        _IN_PYTHON: "PyTorchFileReader PyTorchFileWriter",
+        Served("lazyt.compat.served.choices"): """
+            _mkldnn=LAYOUT_MKLDNN jagged=LAYOUT_JAGGED sparse_bsc=LAYOUT_BSC
+            sparse_bsr=LAYOUT_BSR sparse_coo=LAYOUT_COO sparse_csc=LAYOUT_CSC
+            sparse_csr=LAYOUT_CSR""",
         _SYMBOLS: "SymBool SymFloat SymInt",
         _SPARSE: """
             dsmm hsmm sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor
@@ -157,7 +162,11 @@ MODULES: Table = {
             "lazyt has no nested tensors; use padding (nn.utils.rnn.pad_sequence) and masks"
         ): "as_nested_tensor nested_tensor nested_tensor_from_jagged narrow to_padded_tensor",
     },
-    "ops": {Served("lazyt.compat.served.packages"): "aten prims=aten"},
+    "ops": {
+        Served("lazyt.compat.served.packages"): """
+            aten import_module=load_library load_library prims=aten""",
+        Harmless("lazyt.compat.served.choices"): "loaded_libraries=NO_LIBRARIES",
+    },
     "quasirandom": {
         Refused(
             "lazyt has no Sobol sequences; scipy.stats.qmc.Sobol makes an array for lazyt.tensor"

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 from lazyt.errors import UnsupportedNameError
+from lazyt.handle.layout import layout
 
 __all__ = [
     "EMPTY_DICT", "FALSE", "FLEX_BLOCK", "NONE", "PROCESS_GROUP_TIMEOUT", "Backend",
@@ -17,7 +18,20 @@ __all__ = [
 
 NONE = None
 FALSE = False
+#: A key of state, and of what an annotation says.
+EXTRA_STATE = "_extra_state"
+Anything = Any
 EMPTY_DICT: dict[str, Any] = {}
+#: Names of layouts, which no tensor has.
+LAYOUT_BSC, LAYOUT_BSR = layout("sparse_bsc"), layout("sparse_bsr")
+LAYOUT_COO, LAYOUT_CSC, LAYOUT_CSR = (
+    layout("sparse_coo"),
+    layout("sparse_csc"),
+    layout("sparse_csr"),
+)
+LAYOUT_JAGGED, LAYOUT_MKLDNN = layout("jagged"), layout("_mkldnn")
+#: Libraries of C++ operators that are loaded.
+NO_LIBRARIES: frozenset[str] = frozenset()
 #: The default size of a block in flex_attention's masks.
 FLEX_BLOCK = 128
 #: How long PyTorch's groups of processes wait for each other by default.
@@ -43,6 +57,22 @@ class TrainingMode(enum.IntEnum):
     EVAL = 0
     PRESERVE = 1
     TRAINING = 2
+
+
+class DefaultDeviceType:
+    """The type of device whose state checkpoints would save, where they are not told."""
+
+    _type = "cuda"
+
+    @staticmethod
+    def set_device_type(device: str = "cuda") -> None:
+        """Choose it."""
+        DefaultDeviceType._type = device
+
+    @staticmethod
+    def get_device_type() -> str:
+        """What was chosen."""
+        return DefaultDeviceType._type
 
 
 class OptState(enum.Enum):

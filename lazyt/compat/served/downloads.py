@@ -95,8 +95,8 @@ def _entries(repo_or_dir: str, source: str) -> ModuleType:
 
 
 def _entry(module: ModuleType, model: str) -> Callable[..., Any]:
-    found = getattr(module, model, None)
-    if not callable(found):
+    found: Callable[..., Any] | None = getattr(module, model, None)
+    if found is None or not callable(found):
         raise RuntimeError(f"Cannot find callable {model} in hubconf")
     return found
 

@@ -115,7 +115,7 @@ def _foreach_zero_(self: Tensors) -> None:
 
 def _foreach_norm(self: Tensors, ord: Any = 2, dtype: Any = None) -> tuple[Tensor, ...]:
     """The norm of the elements of every tensor."""
-    norm = lazyt.linalg_vector_norm if hasattr(lazyt, "linalg_vector_norm") else lazyt.norm
+    norm: Any = lazyt.linalg_vector_norm if hasattr(lazyt, "linalg_vector_norm") else lazyt.norm
     if dtype is None:
         return tuple(norm(tensor, ord) for tensor in self)
     return tuple(norm(tensor, ord, dtype=dtype) for tensor in self)

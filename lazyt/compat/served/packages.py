@@ -6,8 +6,9 @@ from __future__ import annotations
 import functools
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
+from lazyt.errors import LazytError
 from lazyt.tracing.jit import jit
 
 __all__ = ["AtenNamespace", "AtenOperator", "JitPackage", "OperatorsPackage", "aten"]
@@ -31,6 +32,15 @@ class OperatorsPackage(ModuleType):
         found = vars(import_module("lazyt.ops"))["__getattr__"](name)
         vars(self)[name] = found
         return found
+
+
+class LibraryError(LazytError, OSError):
+    """A library of C++ operators that cannot be loaded."""
+
+
+def load_library(path: Any) -> NoReturn:
+    """Raises LibraryError (an OSError, as PyTorch's is): there is no C++ for it to be linked to."""
+    raise LibraryError(f"lazyt loads no libraries of C++ operators: {path}")
 
 
 class AtenOperator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import sys
 import traceback
@@ -45,7 +46,8 @@ class ExceptionWrapper:
 
     def __init__(self, exc_info: Any = None, where: str = "in background") -> None:
         kind, value, trace = sys.exc_info() if exc_info is None else exc_info
-        self.exc_type, self.where = kind, where
+        self.exc_type: type[BaseException] = kind or RuntimeError
+        self.where = where
         self.exc_msg = "".join(traceback.format_exception(kind, value, trace))
 
     def reraise(self) -> None:
@@ -276,6 +278,59 @@ def _standard_gamma(self: Tensor, generator: Any = None) -> Tensor:
     made = import_module("lazyt.distributions").Gamma(self, lazyt.ones_like(self))
     found: Tensor = made.rsample()
     return found
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """The numbers of the GPUs of tensors among the arguments, and the states of their random
+    numbers."""
+    places = sorted({a.device.index or 0 for a in args if isinstance(a, Tensor) and a.is_cuda})
+    return places, [import_module("lazyt.cuda").get_rng_state(place) for place in places]
+
+
+def set_device_states(
+    devices: Sequence[int], states: Sequence[Tensor], *, device_type: str | None = None
+) -> None:
+    """Put the random numbers of GPUs to such states."""
+    for place, state in zip(devices, states):
+        import_module("lazyt.cuda").set_rng_state(state, place)
+
+
+def get_default_nowrap_functions() -> set[Any]:
+    """Functions whose results PyTorch does not wrap in a subclass of Tensor: none are here."""
+    return set()
+
+
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    """How many inputs, or outputs, a weight has; raises ValueError for another ``mode``."""
+    name = mode.lower()
+    if name not in ("fan_in", "fan_out"):
+        raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
+    fan_in, fan_out = import_module("lazyt.nn.init").fans(tensor)
+    return int(fan_in if name == "fan_in" else fan_out)
+
+
+def _get_activation_fn(activation: str) -> Any:
+    """``relu`` or ``gelu``; raises RuntimeError for another name."""
+    if activation not in ("relu", "gelu"):
+        raise RuntimeError(f"activation should be relu/gelu, not {activation}")
+    return getattr(import_module("lazyt.nn.functional"), activation)
+
+
+def _get_clones(module: Any, N: int) -> Any:
+    """A ModuleList of copies."""
+    return import_module("lazyt.nn").ModuleList([copy.deepcopy(module) for _ in range(N)])
+
+
+def _default_to_fused_or_foreach(
+    params: Any, differentiable: bool, use_fused: bool = False
+) -> tuple[bool, bool]:
+    """Which forms of an optimizer to take, fused and foreach: neither, as fusion finds both."""
+    return False, False
+
+
+def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
+    """Types of devices whose optimizers can be captured: all."""
+    return ["cpu", "cuda"]
 
 
 def tree_flatten_spec(pytree: Any, spec: Any, exact_structural_match: bool = False) -> list[Any]:

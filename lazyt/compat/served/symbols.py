@@ -15,7 +15,8 @@ __all__ = [
 
 def sym_int(a: Any) -> int:
     """The number without its fraction."""
-    return math.trunc(a)
+    found: int = math.trunc(a)
+    return found
 
 
 def sym_float(a: Any) -> float:
