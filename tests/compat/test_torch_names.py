@@ -112,6 +112,9 @@ def test_operators_are_attributes_of_namespaces(torch: Any) -> None:
     assert torch.ops.named.twice(lazyt.ones(2)).tolist() == [2.0, 2.0]
     assert torch.ops.aten.add.Tensor(lazyt.ones(2), 1.0).tolist() == [2.0, 2.0]
     assert torch.ops.aten.softmax(lazyt.zeros(2), 0).tolist() == [0.5, 0.5]
+    assert torch.ops.aten.add_.Tensor(lazyt.ones(1), 1.0).tolist() == [2.0]
+    with pytest.raises(NotImplementedError, match="dispatcher"):
+        torch.ops.aten._to_copy.default(lazyt.ones(1))
     assert not hasattr(torch.ops.aten, "no_such_operator")
 
 
@@ -172,6 +175,8 @@ def test_shapes_of_trees(torch: Any) -> None:
         assert node.unflatten_fn(*node.flatten_fn(value)) == value
     assert int not in pytree.SUPPORTED_NODES
     assert pytree.LeafSpec() == pytree.tree_structure(1)
+    assert isinstance(pytree.tree_structure(1), pytree.LeafSpec)
+    assert not isinstance(shape, pytree.LeafSpec)
 
 
 def test_hub_finds_what_is_there(torch: Any, tmp_path: Path, monkeypatch: Any) -> None:

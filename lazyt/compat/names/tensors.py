@@ -52,14 +52,15 @@ MODULES: Table = {
         _SCRIPT: "ScriptDict ScriptFunction ScriptList ScriptModule ScriptObject",
     },
     "_C": {
+        Harmless("lazyt.compat.served.choices"): "DispatchKey DispatchKeySet",
         Harmless("lazyt._C"): "_disabled_torch_function_impl _log_api_usage_once",
         _FUNCTIONS: """
             Generator Size Tag=memory_format TensorBase=Tensor device dtype layout memory_format
             default_generator""",
         Served("lazyt.linalg"): "_LinAlgError=LinAlgError",
         Harmless("lazyt.compat.served.marks"): """
-            DisableTorchFunctionSubclass=Nothing DisableTorchFunction=Nothing
-            _DisableTorchDispatch=Nothing _DisableFuncTorch=Nothing
+            DisableTorchFunctionSubclass=Nothing _ExcludeDispatchKeyGuard=Nothing
+            DisableTorchFunction=Nothing _DisableTorchDispatch=Nothing _DisableFuncTorch=Nothing
             _AutoDispatchBelowAutograd=Nothing _are_functorch_transforms_active=no
             _get_accelerator _get_default_device _get_privateuse1_backend_name
             _get_tracing_state=none _jit_can_fuse_on_cpu=no _jit_can_fuse_on_gpu=no
@@ -73,11 +74,11 @@ MODULES: Table = {
         Served("lazyt.compat.served.rebuilding"): "_TensorMeta=TensorMeta _add_docstr",
         _IN_PYTHON: """
             Argument AliasInfo BenchmarkConfig Block BufferDict CallStack ClassType
-            CompilationUnit DispatchKey DispatchKeySet FunctionSchema Future Graph IODescriptor
-            InterfaceType JITException LiteScriptModule Node NoneType NumberType OptionalType
-            ParameterDict PyTorchFileReader PyTorchFileWriter ScriptFunction ScriptMethod
-            ScriptModule ScriptObject StreamObjType TensorType ThroughputBenchmark TracingState
-            TupleType Type Use Value _dispatch_keys _dispatch_has_kernel_for_dispatch_key
+            CompilationUnit FunctionSchema Future Graph IODescriptor InterfaceType JITException
+            LiteScriptModule Node NoneType NumberType OptionalType ParameterDict
+            PyTorchFileReader PyTorchFileWriter ScriptFunction ScriptMethod ScriptModule
+            ScriptObject StreamObjType TensorType ThroughputBenchmark TracingState TupleType Type
+            Use Value _dispatch_keys _dispatch_has_kernel_for_dispatch_key
             _dispatch_tls_is_dispatch_key_excluded _jit_get_all_schemas
             _jit_get_schemas_for_operator _get_operation_overload _propagate_xla_data
             parse_schema parse_ir""",
@@ -122,6 +123,9 @@ MODULES: Table = {
             ExceptionWrapper KeyErrorMessage _element_size _flatten_dense_tensors
             _get_device_index _rebuild_parameter _rebuild_tensor_v2 _take_tensors
             _unflatten_dense_tensors is_compiling""",
+    },
+    "_custom_ops": {
+        Served("lazyt.library"): "custom_op impl impl_abstract",
     },
     "_ops": {
         Served("lazyt.library"): "OpOverload OpOverloadPacket",

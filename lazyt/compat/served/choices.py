@@ -75,6 +75,47 @@ class DefaultDeviceType:
         return DefaultDeviceType._type
 
 
+class DispatchKey(enum.Enum):
+    """Keys of PyTorch's dispatcher, by which packages register kernels."""
+
+    CPU = enum.auto()
+    CUDA = enum.auto()
+    XPU = enum.auto()
+    Meta = enum.auto()
+    Autograd = enum.auto()
+    AutogradCPU = enum.auto()
+    AutogradCUDA = enum.auto()
+    AutocastCPU = enum.auto()
+    AutocastCUDA = enum.auto()
+    AutocastXPU = enum.auto()
+    ADInplaceOrView = enum.auto()
+    CompositeExplicitAutograd = enum.auto()
+    CompositeImplicitAutograd = enum.auto()
+    Functionalize = enum.auto()
+    FuncTorchBatched = enum.auto()
+    Python = enum.auto()
+
+
+class DispatchKeySet:
+    """Several of them.
+
+    Args:
+        key: one key.
+    """
+
+    def __init__(self, key: DispatchKey) -> None:
+        self.keys = frozenset({key})
+
+    def __or__(self, other: DispatchKeySet) -> DispatchKeySet:
+        made = DispatchKeySet.__new__(DispatchKeySet)
+        made.keys = self.keys | other.keys
+        return made
+
+    def has(self, k: DispatchKey) -> bool:
+        """Whether a key is among them."""
+        return k in self.keys
+
+
 class OptState(enum.Enum):
     """What a GradScaler has done for an optimizer since its last step."""
 

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
 from typing import Any, NoReturn
 
-from lazyt.errors import LazytError
+from lazyt.errors import LazytError, UnsupportedNameError
+from lazyt.handle.tensor import Tensor
 from lazyt.tracing.jit import jit
 
 __all__ = ["AtenNamespace", "AtenOperator", "JitPackage", "OperatorsPackage", "aten"]
@@ -71,6 +73,27 @@ class AtenOperator:
         return f"aten.{self.__name__}"
 
 
+#: Operators of PyTorch's dispatcher, by which packages register what subclasses of tensors do.
+_UNKNOWN = """
+    _assert_scalar _assert_tensor_metadata _fft_c2c _foreach_add_ _foreach_div _foreach_maximum_
+    _is_all_true _local_scalar_dense _pin_memory _scaled_dot_product_cudnn_attention
+    _scaled_dot_product_cudnn_attention_backward _scaled_dot_product_efficient_attention
+    _scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_backward _sparse_addmm
+    _sparse_mm_reduce_impl _to_copy _unsafe_view alias index slice sym_constrain_range_for_size
+    sym_size"""
+
+
+def _refusal(name: str) -> Callable[..., NoReturn]:
+    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+        """Raises UnsupportedNameError."""
+        raise UnsupportedNameError(
+            f"torch.ops.aten.{name} cannot be used: it belongs to PyTorch's dispatcher; call the "
+            "function or method of tensors"
+        )
+
+    return refuse
+
+
 class AtenNamespace:
     """``torch.ops.aten``: operators that are functions of lazyt's by the same name."""
 
@@ -82,6 +105,13 @@ class AtenNamespace:
             if callable(function) and not isinstance(function, type):
                 found = self.__dict__[name] = AtenOperator(name, function)
                 return found
+        method = getattr(Tensor, name, None)
+        if callable(method):
+            found = self.__dict__[name] = AtenOperator(name, method)
+            return found
+        if name in _UNKNOWN.split():
+            found = self.__dict__[name] = AtenOperator(name, _refusal(name))
+            return found
         raise AttributeError(f"'_OpNamespace' 'aten' object has no attribute '{name}'", name=name)
 
 

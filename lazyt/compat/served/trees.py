@@ -80,11 +80,18 @@ def keystr(kp: KeyPath) -> str:
     return "".join(map(str, kp))
 
 
-class LeafSpec(TreeSpec):
-    """The shape of a leaf."""
+class _LeafShapes(type):
+    """The class of ``LeafSpec``: shapes of leaves are objects of TreeSpec without a type."""
 
-    def __init__(self) -> None:
-        super().__init__(None, None, [])
+    def __call__(cls) -> TreeSpec:
+        return TreeSpec(None, None, [])
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, TreeSpec) and instance.type is None
+
+
+class LeafSpec(metaclass=_LeafShapes):
+    """The shape of a leaf."""
 
 
 class NodeDef(NamedTuple):
@@ -130,7 +137,7 @@ def _dict_unflatten(values: Any, context: list[Any]) -> dict[Any, Any]:
     return dict(zip(context, values))
 
 
-def _taken_apart(kind: type) -> NodeDef:
+def _node_of(kind: type) -> NodeDef:
     def unflatten(values: Any, context: Any) -> Any:
         leaf = LeafSpec()
         items = list(values)
@@ -156,7 +163,7 @@ class _Nodes(Mapping[type, NodeDef]):
     def __getitem__(self, kind: type) -> NodeDef:
         if kind not in self._kinds():
             raise KeyError(kind)
-        return _KNOWN.get(kind) or _taken_apart(kind)
+        return _KNOWN.get(kind) or _node_of(kind)
 
     def __iter__(self) -> Iterator[type]:
         return iter(self._kinds())
