@@ -1,6 +1,7 @@
 """What a text of linalg on tensors computes, in NumPy: for the operations that lazyt writes.
 
 Bodies run once for all elements of the loops that are parallel, and in order over the others.
+Integers have signs; bfloat16 is float32 that was rounded.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _NAME = r"%(?:arg)?\d+"
 _TENSOR = re.compile(r"tensor<((?:\d+x)*)(\w+)>")
 _DTYPES: dict[str, Any] = {
     "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
-    "index": np.int64, "f16": np.float16, "f32": np.float32, "f64": np.float64,
+    "index": np.int64, "f16": np.float16, "bf16": np.float32, "f32": np.float32, "f64": np.float64,
 }  # fmt: skip
 
 
@@ -76,12 +77,20 @@ _COMPARES = {
 
 
 def dtype_of(element: str) -> Any:
-    """NumPy's type, of bfloat16 too where ml_dtypes is installed."""
-    if element == "bf16":
-        import ml_dtypes
-
-        return ml_dtypes.bfloat16
+    """NumPy's type."""
     return _DTYPES[element]
+
+
+def of_bfloat16(bits: Array) -> Array:
+    """The numbers of 16 bits each."""
+    return np.asarray(bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def _bfloat16(value: Array) -> Array:
+    """The bits of numbers, rounded to the nearest even."""
+    bits = np.asarray(value, np.float32).view(np.uint32)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    return np.where(np.isnan(value), 0x7FC0, rounded).astype(np.uint16)
 
 
 def _types(text: str) -> list[tuple[tuple[int, ...], Any]]:
@@ -95,12 +104,14 @@ def _numbers(text: str) -> list[int]:
     return [int(number) for number in re.findall(r"-?\d+", text)]
 
 
-def _literal(text: str, dtype: Any) -> Array:
+def _literal(text: str, element: str) -> Array:
     if text in ("true", "false"):
         return np.array(text == "true")
+    dtype = dtype_of(element)
     if text.startswith("0x"):
-        size = np.dtype(dtype).itemsize
-        return np.array(int(text, 16), f"u{size}").view(dtype)
+        if element == "bf16":
+            return of_bfloat16(np.array(int(text, 16)))
+        return np.array(int(text, 16), f"u{np.dtype(dtype).itemsize}").view(dtype)
     return np.array(float(text) if "." in text or "e" in text else int(text), dtype)
 
 
@@ -135,8 +146,8 @@ class _Function:
             found = re.search(r"constant (?:dense<(\S+)>|(\S+))(?: : (\w+))?", text)
             assert found is not None
             if found[1]:
-                return np.full(types[0][0], _literal(found[1], types[0][1]))
-            return _literal(found[2], dtype_of(found[3] or "i1"))
+                return np.full(types[0][0], _literal(found[1], _TENSOR.findall(text)[0][1]))
+            return _literal(found[2], found[3] or "i1")
         if kind == "tensor.empty":
             # What nobody may read.
             shape, dtype = types[0]
@@ -227,7 +238,7 @@ class _Function:
                 args = [_unsigned(arg) for arg in args]
             return np.asarray(_COMPARES[how[-2:]](*args))
         if " to " in types:
-            return _converted(kind, args[0], dtype_of(types.split(" to ")[1]))
+            return _converted(kind, args[0], *types.split(" to "))
         found = np.asarray(_OPERATIONS[kind](*args))
         assert found.dtype == args[-1].dtype, (text, found.dtype, args[-1].dtype)
         return found
@@ -243,15 +254,17 @@ def _slices(groups: Sequence[Sequence[int]]) -> tuple[slice, ...]:
     return tuple(slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(starts, sizes, steps))
 
 
-def _converted(kind: str, value: Array, dtype: Any) -> Array:
+def _converted(kind: str, value: Array, old: str, new: str) -> Array:
+    dtype = dtype_of(new)
     if kind == "arith.bitcast":
-        return value.view(dtype)
+        bits = _bfloat16(value) if old == "bf16" else value
+        return of_bfloat16(bits.view(np.uint16)) if new == "bf16" else bits.view(dtype)
     if kind in ("arith.extui", "arith.uitofp") and value.dtype.kind == "i":
         value = _unsigned(value)
     if kind in ("arith.fptosi", "arith.fptoui"):
         info = np.iinfo(dtype)
         assert ((value >= info.min) & (value <= info.max)).all(), "out of the type's range"
-    return value.astype(dtype)
+    return of_bfloat16(_bfloat16(value)) if new == "bf16" else value.astype(dtype)
 
 
 def run(text: str, given: Sequence[Array]) -> Iterator[Array]:

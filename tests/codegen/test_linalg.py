@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import lazyt
@@ -18,7 +22,9 @@ from lazyt.codegen.mlir.stablehlo.rules import RULES as STABLEHLO
 from lazyt.codegen.mlir.text import Unsupported
 from lazyt.compiler import mlir_text
 from lazyt.ir.printer import print_graph
+from tests.codegen import linalg_interpreter
 from tests.codegen.mlir_cases import Case, Cases, programs, random_cases, sample_cases
+from tests.codegen.mlir_runner import TOLERANCES, compared
 
 
 def _has(module: str) -> bool:
@@ -156,6 +162,71 @@ def test_xdsl_reads_texts_back() -> None:
 
 
 # ----------------------------------------------------------------------- what it means
+
+
+def assert_interpreted(folder: Path, cases: Iterable[Case]) -> int:
+    """What texts mean is what the graphs mean; how many were compared."""
+    written = Cases(folder, "linalg")
+    for name, roots in cases:
+        written.write(name, roots)
+    differ = {path.stem: difference(path) for path in folder.glob("*.mlir")}
+    assert not {name: found for name, found in differ.items() if found}
+    return written.written
+
+
+def difference(path: Path) -> str:
+    """How the results of a text, interpreted, differ from those of its graph."""
+    types = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    with np.load(path.with_suffix(".npz")) as file:
+        stored = {name: file[name] for name in file.files}
+
+    def array(name: str, dtype: str) -> Any:
+        found = stored[name]
+        if dtype == "bfloat16":
+            return linalg_interpreter.of_bfloat16(found)
+        return found.view(found.dtype.name[1:]) if found.dtype.kind == "u" else found
+
+    given = [array(f"i{n}", dtype) for n, dtype in enumerate(types["in"])]
+    results = linalg_interpreter.run(path.read_text(encoding="utf-8"), given)
+    found = [
+        compared(got, array(f"o{n}", dtype), TOLERANCES.get(dtype))
+        for n, (got, dtype) in enumerate(zip(results, types["out"], strict=True))
+    ]
+    return "; ".join(f"result {n}: {text}" for n, text in enumerate(found) if text)
+
+
+def test_texts_mean_what_random_graphs_mean(tmp_path: Path) -> None:
+    count = 300 if SLOW else 20
+    assert assert_interpreted(tmp_path, random_cases(count)) > 2 * count
+
+
+def test_texts_mean_what_networks_mean(tmp_path: Path) -> None:
+    assert assert_interpreted(tmp_path, programs()) == 8
+
+
+@pytest.mark.skipif(not SLOW, reason="LAZYT_SLOW=1 runs it")
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_texts_mean_what_operators_mean(tmp_path: Path) -> None:
+    assert assert_interpreted(tmp_path, sample_cases()) > 450
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("arith.mulf", "arith.addf"), ("cmpf ogt", "cmpf ole"), ("[1, 1] [2, 3]", "[0, 1] [2, 3]"),
+        ("linalg.index 1", "linalg.index 0"),
+    ],
+)  # fmt: skip
+def test_other_texts_mean_something_else(old: str, new: str, tmp_path: Path) -> None:
+    x = lazyt.arange(12, dtype=lazyt.float32).reshape(3, 4).realize()
+    cases = Cases(tmp_path, "linalg")
+    cases.write("case", [lazyt.where(x > 3.0, x * 3.0, -x)[1:3, 1:4].flip(1).node])
+    path = tmp_path / "case.mlir"
+    assert not difference(path)
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    assert "are off" in difference(path)
 
 
 def assert_iree_computes(folder: Path, cases: list[Case]) -> None:

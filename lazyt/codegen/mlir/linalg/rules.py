@@ -116,6 +116,8 @@ def _placed(
 ) -> str:  # fmt: skip
     """Elements amid a fill, from ``low`` on; with steps between them put over a tensor of it."""
     name, old, dtype, _ = value
+    if old == shape:
+        return name
     if any(step != 1 for step in steps):
         return p.insert_slice(name, p.filled(fill, dtype, shape), old, shape, dtype, low, steps)
     high = [whole - first - extent for whole, first, extent in zip(shape, low, old)]
