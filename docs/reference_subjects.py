@@ -174,6 +174,7 @@ MODULES = (
     ("amp", "amp", "lazyt.amp"),
     ("library", "library", "lazyt.library"),
     ("linalg", "linalg", "lazyt.linalg"),
+    ("fft", "fft", "lazyt.fft"),
     ("special", "special", "lazyt.special"),
     ("signal.windows", "windows", "lazyt.signal.windows"),
     ("distributions", "distributions", "lazyt.distributions"),

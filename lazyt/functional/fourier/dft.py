@@ -22,6 +22,10 @@ from lazyt.ir.forms import place_of
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call
 
+#: From so many elements that have one twiddle factor, a loop over them takes it out of a register;
+#: of fewer, each has its own in memory.
+_WIDE = 32
+
 
 def transform(x: Node, sign: int, scale: float) -> Node:
     """``scale`` times the sums of ``x[k] * exp(sign 2 pi i j k / n)``, planes of planes."""
@@ -36,10 +40,23 @@ def transform(x: Node, sign: int, scale: float) -> Node:
         x = ops.reshape(x, (x.shape[0], batch, size, rest, done))
         x = _bluestein(x, sign, last) if size > tables.LARGEST_PRIME else _dense(x, sign, last)
         if rest > 1:
-            table = tables.twiddles(rest, size, left, sign, x.dtype, place_of(x.form))
-            x = _times(x, ops.reshape(table, (2, 1, rest, size, 1)))
+            x = _twiddled(x, sign)
         left, done = rest, done * size
     return ops.reshape(x, (2, batch, n, inner))
+
+
+def _twiddled(x: Node, sign: int) -> Node:
+    """[2, batch, m, j, done] times ``exp(sign 2 pi i m j / n)``, n the product of both extents."""
+    _, batch, rest, size, done = x.shape
+    repeats = done if done < _WIDE else 1
+    place = place_of(x.form)
+    table = tables.twiddles(rest, size, rest * size, sign, x.dtype, place, repeats)
+    if repeats < done:
+        return _times(x, ops.reshape(table, (2, 1, rest, size, 1)))
+    # One loop over what lies side by side, in which a factor stands for each element.
+    length = rest * size * done
+    x = ops.reshape(x, (2, batch, length))
+    return _times(x, ops.reshape(table, (2, 1, length)))
 
 
 def _dense(x: Node, sign: int, scale: float) -> Node:

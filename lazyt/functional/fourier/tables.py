@@ -7,6 +7,7 @@ before, however large the transform.
 
 from __future__ import annotations
 
+import atexit
 import math
 from collections import OrderedDict
 from collections.abc import Callable
@@ -54,6 +55,8 @@ class _Leaves:
 
 
 _leaves = _Leaves()
+# Memory of a device is given back before the driver is gone.
+atexit.register(_leaves.nodes.clear)
 
 
 def circle(numerators: Array, n: int) -> tuple[Array, Array]:
@@ -116,14 +119,16 @@ def _half_matrix(size: int, sign: int, scale: float) -> Array:
     return np.stack([cos * twice, sin * (-sign * twice)])
 
 
-def twiddles(rows: int, columns: int, n: int, sign: int, dtype: DType, place: str) -> Node:
-    """``exp(sign 2 pi i row column / n)``, [2, rows, columns]."""
-    return _leaf("twiddles", (rows, columns, n, sign), dtype, place)
+def twiddles(
+    rows: int, columns: int, n: int, sign: int, dtype: DType, place: str, repeats: int = 1
+) -> Node:  # fmt: skip
+    """``exp(sign 2 pi i row column / n)``, each ``repeats`` times, [2, rows, columns * repeats]."""
+    return _leaf("twiddles", (rows, columns, n, sign, repeats), dtype, place)
 
 
-def _twiddles(rows: int, columns: int, n: int, sign: int) -> Array:
+def _twiddles(rows: int, columns: int, n: int, sign: int, repeats: int) -> Array:
     cos, sin = circle(np.outer(np.arange(rows), np.arange(columns)), n)
-    return np.stack([cos, sin * sign])
+    return np.repeat(np.stack([cos, sin * sign]), repeats, axis=2)
 
 
 def chirp(n: int, sign: int, scale: float, dtype: DType, place: str) -> Node:
@@ -162,6 +167,8 @@ _TABLES: dict[str, Callable[..., Array]] = {
 
 #: The most points of a transform that is computed as one product with its matrix.
 DENSE = 32
+#: The same of stages of long signals, of 2 ** _LONG points or a larger power of two.
+_FEW, _LONG = 8, 14
 #: The largest prime factor that is; larger ones go through a convolution.
 LARGEST_PRIME = 61
 
@@ -184,7 +191,8 @@ def factors(n: int) -> tuple[int, ...]:
 
 
 def _powers(twos: int) -> tuple[int, ...]:
-    most = DENSE.bit_length() - 1
+    # Short signals are limited by the number of kernels, long ones by multiplications.
+    most = (DENSE if twos < _LONG else _FEW).bit_length() - 1
     count = max(-(-twos // most), 1)
     return tuple(1 << (twos + place) // count for place in range(count - 1, -1, -1))
 
