@@ -16,6 +16,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
 import coverage_page  # noqa: E402
 import method_stubs  # noqa: E402
+import torch_names_page  # noqa: E402
 
 import lazyt  # noqa: E402
 from lazyt.config import Config  # noqa: E402
@@ -121,6 +122,7 @@ def outputs() -> dict[Path, str]:
     """Every generated file and what it should hold."""
     return {
         ROOT / "docs" / "reference" / "coverage.md": coverage_page.page(),
+        ROOT / "docs" / "reference" / "torch-names.md": torch_names_page.page(),
         ROOT / "docs" / "concepts" / "numbers.md": numbers(),
         ROOT / "docs" / "how-to" / "settings.md": settings_page(),
         **method_stubs.outputs(),

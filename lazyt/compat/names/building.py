@@ -45,7 +45,7 @@ class Names:
                 return import_module(f"{self.full}.{name}")
             raise KeyError(name)
         group, ours = self.homes[name]
-        if isinstance(group, Refused):
+        if isinstance(group, Refused) and not group.place:
             return refused(f"{self.full}.{name}", group.reason)
         module = import_module(group.place)
         return module if ours == "*" else getattr(module, ours)

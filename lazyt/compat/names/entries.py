@@ -37,9 +37,11 @@ class Refused:
 
     Attributes:
         reason: why, and what to use instead.
+        place: the module that has the objects, where they raise an error of another class.
     """
 
     reason: str
+    place: str = ""
 
 
 Group = Served | Harmless | Refused

@@ -167,8 +167,10 @@ MODULES: Table = {
         ): "as_nested_tensor nested_tensor nested_tensor_from_jagged narrow to_padded_tensor",
     },
     "ops": {
-        Served("lazyt.compat.served.packages"): """
-            aten import_module=load_library load_library prims=aten""",
+        Served("lazyt.compat.served.packages"): "aten prims=aten",
+        Refused(
+            "lazyt loads no libraries of C++ operators (an OSError)", "lazyt.compat.served.packages"
+        ): "import_module=load_library load_library",
         Harmless("lazyt.compat.served.choices"): "loaded_libraries=NO_LIBRARIES",
     },
     "quasirandom": {

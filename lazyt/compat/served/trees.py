@@ -139,9 +139,9 @@ def _dict_unflatten(values: Any, context: list[Any]) -> dict[Any, Any]:
 
 def _node_of(kind: type) -> NodeDef:
     def unflatten(values: Any, context: Any) -> Any:
-        leaf = LeafSpec()
+        leaf = TreeSpec(None, None, [])
         items = list(values)
-        return TreeSpec(kind, context, [leaf] * len(items)).build(iter(items))
+        return TreeSpec(kind, context, [leaf for _ in items]).build(iter(items))
 
     return NodeDef(kind, children_of, unflatten)  # type: ignore[arg-type]
 
