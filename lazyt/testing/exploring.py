@@ -40,7 +40,7 @@ from lazyt.testing.value_ranges import Span, binary_span
 #: Chains of a graph; attempts for each op of one.
 CHAINS, ATTEMPTS = 6, 6
 #: Functions of a graph, each a kernel.
-FUNCTIONS_OF_A_GRAPH = 16
+FUNCTIONS_OF_A_GRAPH = 24
 #: Values of a graph of rows.
 ROW_STEPS = 14
 #: The cost from which on a function that NumPy lacks is a long approximation.

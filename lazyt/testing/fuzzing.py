@@ -2,10 +2,10 @@
 
 A seed stands for a graph and its inputs: chains in which every three structural ops meet, functions
 of elements, folds of rows that read one another (``exploring``), a random graph of all ops or of a
-few, or a piece of a real program (``motifs``), large enough for the special forms of kernels. After
-each come small graphs that only the passes are looked at with, which takes a few milliseconds, and
-graphs that are grown from those that reached something new in the compiler. These can be looked at
-again by their text.
+few, or a piece of a real program, a product every other time (``motifs``), large enough for the
+special forms of kernels. After each come small graphs that only the passes are looked at with,
+which takes a few milliseconds, and graphs that are grown from those that reached something new in
+the compiler. These can be looked at again by their text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lazyt.ir.graph import Node
 from lazyt.runtime.value_checks import KINDS, index_limits, leaves_of, make_inputs
 from lazyt.testing.coverage import Coverage
 from lazyt.testing.exploring import Explorer, chain, chains, functions, rows
-from lazyt.testing.motifs import motif
+from lazyt.testing.motifs import PRODUCTS, motif
 from lazyt.testing.programs import SETTINGS, Difference, Program, difference, make_program, minimize
 from lazyt.testing.random_graphs import graph_of_few_ops, random_graph
 from lazyt.testing.reducing import Told, reduce_graph, silent
@@ -35,7 +35,7 @@ TURNS: tuple[tuple[str, ...] | None, ...] = (
     None, ("uniform",), ("hostile", "positive"), ("zeros", "whole"),
 )  # fmt: skip
 #: What the seeds stand for, in turn.
-SORTS = ("chains", "random", "functions", "few ops", "rows", "motif")
+SORTS = ("chains", "random", "functions", "few ops", "rows", "motif", "product")
 _FORESTS = {"chains": chains, "functions": functions, "rows": rows}
 #: Chains, and grown graphs, that passes are looked at with after each graph.
 CHAINS, GROWN = 60, 12
@@ -86,6 +86,8 @@ def subject(seed: int, most_nodes: int = 24) -> Subject:
     turn = TURNS[seed // len(SORTS) % len(TURNS)]
     if sort == "motif":
         return Subject(seed, motif(seed), turn)
+    if sort == "product":
+        return Subject(seed, motif(seed, PRODUCTS), turn)
     if sort in _FORESTS:
         return Subject(seed, _FORESTS[sort](seed).roots, turn)
     make = random_graph if sort == "random" else graph_of_few_ops

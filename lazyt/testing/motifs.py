@@ -166,6 +166,17 @@ def large_product(m: Maker) -> Results:
     return [m.activated(a @ b)]
 
 
+def blocked_product(m: Maker) -> Results:
+    """A product whose sums go over one to three blocks of the inner extent, whatever these are."""
+    m.gradient = False
+    rows, columns = m.one(5, 17, 33, 48), m.random.randint(97, 400)
+    inner = m.random.randint(100, max(min(4 * MACS // (rows * columns), 1200), 300))
+    a = m.floats(rows, inner) if m.chance(0.6) else m.floats(inner, rows).T
+    b = m.floats(inner, columns) if m.chance(0.6) else m.floats(columns, inner).T
+    made = a @ b
+    return [m.activated(made + m.floats(columns)) if m.chance(0.3) else made]
+
+
 def long_product(m: Maker) -> Results:
     """A product with many summed elements, or with many rows or columns, and few of the rest."""
     long = m.one(1000, 4099, 20000)
@@ -629,7 +640,7 @@ def drawn(m: Maker) -> Results:
 
 
 MOTIFS: tuple[Callable[[Maker], Results], ...] = (
-    linear, linear, product, product, product, large_product, long_product, whole_product,
+    linear, linear, product, product, blocked_product, large_product, long_product, whole_product,
     whole_product, summed, distances, convolution, convolution, convolution, convolution, pooled,
     windows, padded, resized, sampled, normalized, normalized, lost, attention, attention, elements,
     elements, much, whole_numbers, folded, folded, running, ordered, embedded, picked, placed,
@@ -637,7 +648,12 @@ MOTIFS: tuple[Callable[[Maker], Results], ...] = (
 )  # fmt: skip
 
 
-def motif(seed: int) -> list[Node]:
+#: Those that are products, which have more forms of kernels than all others.
+PRODUCTS = (linear, product, blocked_product, blocked_product, large_product, long_product,
+            whole_product, summed)  # fmt: skip
+
+
+def motif(seed: int, pieces: Sequence[Callable[[Maker], Results]] = MOTIFS) -> list[Node]:
     """The graph of a random piece of a real program, whose leaves have data: nothing is computed.
 
     The roots are the piece's results, of any shapes and dtypes, and for about half of the seeds
@@ -649,7 +665,7 @@ def motif(seed: int) -> list[Node]:
     """
     with _lazily():
         m = Maker(seed)
-        results = list(m.one(*MOTIFS)(m))
+        results = list(m.one(*pieces)(m))
         smooth = [r for r in results if r.requires_grad]
         if m.leaves and smooth:
             loss = smooth[0].float().sum() * 0

@@ -51,6 +51,7 @@ from lazyt.runtime.value_checks import (
     wanted,
 )
 from lazyt.testing.python_functions import wrong_functions
+from lazyt.testing.stated_errors import beyond_stated_error
 
 
 @dataclass(frozen=True)
@@ -359,12 +360,19 @@ class _Walk:
         for case in self.cases:
             try:
                 got = run_compiled(run, self.program, [case.given[leaf] for leaf in self.leaves])
-                text = self._compared(case, typed(got, self.roots))
+                text = self._told(case, typed(got, self.roots))
                 if text:
                     return self._blame_target(case, text)
             except OutsideError as error:
                 return Finding("C printer", f"{case.kind} inputs: {error}")
         return None
+
+    def _told(self, case: Case, got: Sequence[Array]) -> str:
+        """What is wrong with the results of the text, or nothing."""
+        text = self._compared(case, got)
+        if text or self._declared():
+            return text
+        return beyond_stated_error(self.roots, case.given, got)
 
     def _blame_target(self, case: Case, text: str) -> Finding:
         """Which of printer, compiler and interpreters is wrong, where C differs from them."""
@@ -372,7 +380,7 @@ class _Walk:
         plain = execute.load_once(self.program, compile.find().plain)
         arrays = [case.given[leaf] for leaf in self.leaves]
         unoptimized = typed(run_compiled(plain, self.program, arrays), self.roots)
-        if not self._compared(case, unoptimized):
+        if not self._told(case, unoptimized):
             undefined = undefined_behaviour(self.program, arrays)
             if undefined:
                 return Finding("C printer", f"undefined behaviour: {undefined}\n  {text}", ir=ir)
@@ -397,7 +405,7 @@ class _Walk:
                 got = on_device(self.roots, case.given, "cuda:emu")
             except Exception as error:
                 return Finding("CUDA printer", f"it raises {type(error).__name__}: {error}")
-            text = self._compared(case, got)
+            text = self._told(case, got)
             if text:
                 wrong = wrong_functions(self.normal)
                 stage = "interpreter" if wrong else "CUDA printer"

@@ -11,6 +11,7 @@ import pytest
 
 import lazyt
 from lazyt import compiler, ops
+from lazyt.codegen import prelude
 from lazyt.compiler import KernelPass, Pass
 from lazyt.config import config
 from lazyt.errors import VerifyError
@@ -241,6 +242,27 @@ def test_undefined_behaviour_is_the_printers(monkeypatch: pytest.MonkeyPatch) ->
     told = undefined_behaviour(program, [np.ones(8, np.float32)])
     if told:  # the compiler can look for it
         assert "volatile int places" in told and "shift exponent 40" in told
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "function"),
+    [
+        ("0.16666542f, r, 0.5f", "0.16656542f, r, 0.5f", "exp"),
+        ("0.693145751953125f, rest", "0.693145f, rest", "log"),
+    ],
+)
+def test_functions_keep_the_errors_that_they_state(
+    old: str, new: str, function: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = f"graph(%0: float32[64]) -> (%1)\n%1 = map(%0) {{{function}($0)}} : float32[64]\n"
+    roots = parse_graph(text, ops.OPS)[1]
+    assert examine(roots) is None
+    real = prelude._text
+    assert any(old in real(name) for name in prelude.function_names())
+    monkeypatch.setattr(prelude, "_text", lambda name: real(name).replace(old, new))
+    result = examine(roots, kinds=("positive",))
+    assert result is not None and result.stage == "C printer"
+    assert f"{function} is " in result.text and "units in the last place" in result.text
 
 
 @pytest.mark.parametrize(
