@@ -169,8 +169,9 @@ def large_product(m: Maker) -> Results:
 def blocked_product(m: Maker) -> Results:
     """A product whose sums go over one to three blocks of the inner extent, whatever these are."""
     m.gradient = False
-    rows, columns = m.one(5, 17, 33, 48), m.random.randint(97, 400)
-    inner = m.random.randint(100, max(min(4 * MACS // (rows * columns), 1200), 300))
+    m.dtype = m.one(m.dtype, lazyt.float32, lazyt.float64)
+    rows, columns = m.one(9, 17, 33, 34), m.random.randint(97, 330)
+    inner = m.random.randint(200, 600)
     a = m.floats(rows, inner) if m.chance(0.6) else m.floats(inner, rows).T
     b = m.floats(inner, columns) if m.chance(0.6) else m.floats(columns, inner).T
     made = a @ b
