@@ -15,7 +15,7 @@ from lazyt.ir.graph import Node
 from lazyt.ir.kernel import CustomPhase, Kernel
 from lazyt.ir.kernel_interpreter import run_program
 from lazyt.ir.printer import print_graph, print_kernel
-from lazyt.ir.program import Program
+from lazyt.ir.program import Program, Slot
 from lazyt.runtime.cpu import compile, execute
 from lazyt.runtime.memory import Buffer
 from lazyt.runtime.value_checks import MOST_WORK, Array, Cases, difference, work_of
@@ -113,35 +113,57 @@ class _Guarded:
                 raise OutsideError(f"it writes to memory {side} {self.name}")
 
 
+class Guards:
+    """The memory of a plan, all of it guarded; what was not written is NaN.
+
+    Args:
+        program: whose memory it is.
+        inputs: stored arrays of its inputs, which are copied.
+    """
+
+    def __init__(self, program: Program, inputs: Sequence[Array]) -> None:
+        self.program = program
+        self.inputs = [_Guarded(f"input {n}", x.nbytes, x) for n, x in enumerate(inputs)]
+        self._sizes: dict[int, int] = {}
+        for slot in program.slots:
+            if slot.kind == "output":
+                self._sizes[slot.index] = max(slot.nbytes, self._sizes.get(slot.index, 0))
+        count = max(self._sizes, default=-1) + 1
+        self.outputs = [_Guarded(f"output {n}", self._sizes.get(n, 0)) for n in range(count)]
+        self.arena = _Guarded("the arena", program.arena_bytes)
+
+    def pointer(self, slot: Slot) -> int:
+        """Where a slot of the program is."""
+        if slot.kind == "arena":
+            return self.arena.buffer.ptr + slot.offset
+        held = self.inputs if slot.kind == "input" else self.outputs
+        return held[slot.index].buffer.ptr
+
+    def results(self) -> list[Array]:
+        """The bytes of each root. Raises OutsideError where a guard was written to."""
+        for item in (*self.inputs, *self.outputs, self.arena):
+            item.check()
+        found = []
+        for n in self.program.results:
+            if n < 0:
+                found.append(_bytes(self.inputs[-1 - n].buffer, self.inputs[-1 - n].nbytes))
+            else:
+                held = self.outputs[n].buffer if n < len(self.outputs) else None
+                found.append(_bytes(held, self._sizes.get(n, 0)))
+        return found
+
+
 def run_compiled(run: execute.Executable, program: Program, inputs: Sequence[Array]) -> list[Array]:
     """What a compiled plan computes: the bytes of each root.
 
     Memory that was not written is NaN, also before and behind what belongs to the plan, so that
     results show where it was read. Raises OutsideError where it was written to.
     """
-    given = [_Guarded(f"input {n}", item.nbytes, item) for n, item in enumerate(inputs)]
-    sizes: dict[int, int] = {}
-    for slot in program.slots:
-        if slot.kind == "output":
-            sizes[slot.index] = max(slot.nbytes, sizes.get(slot.index, 0))
-    outputs = [_Guarded(f"output {n}", sizes.get(n, 0)) for n in range(run.outputs)]
-    given += [_Guarded("an input", 0) for _ in range(run.inputs - len(given))]
-    arena = _Guarded("the arena", program.arena_bytes)
-    run.run(
-        [item.buffer for item in given[: run.inputs]],
-        [item.buffer for item in outputs],
-        arena.buffer,
-    )
-    for item in (*given, *outputs, arena):
-        item.check()
-    found = []
-    for n in program.results:
-        if n >= 0:
-            there = n < len(outputs)
-            found.append(_bytes(outputs[n].buffer if there else None, sizes.get(n, 0)))
-        else:
-            found.append(_bytes(given[-1 - n].buffer, inputs[-1 - n].nbytes))
-    return found
+    memory = Guards(program, inputs)
+    given = [item.buffer for item in memory.inputs]
+    given += [Buffer(1) for _ in range(run.inputs - len(given))]
+    run.run(given[: run.inputs], [item.buffer for item in memory.outputs], memory.arena.buffer)
+    return memory.results()
 
 
 #: What a compiler's check says: a file's name, a line, a column, and what is undefined there.

@@ -50,8 +50,12 @@ from lazyt.runtime.value_checks import (
     ordered,
     wanted,
 )
+from lazyt.testing.emulated import SmallLimits
 from lazyt.testing.python_functions import wrong_functions
 from lazyt.testing.stated_errors import beyond_stated_error
+
+#: What is said of the text that large launches have.
+LARGE = "with few blocks of several tiles and points"
 
 
 @dataclass(frozen=True)
@@ -400,6 +404,24 @@ class _Walk:
         return Finding("C printer", text, ir=ir)
 
     def _on_emulator(self) -> Finding | None:
+        """The text that small graphs get, and the one of large launches."""
+        return self._as_small() or self._as_large()
+
+    def _as_large(self) -> Finding | None:
+        ir = "".join(map(print_kernel, self.all_kernels))
+        try:
+            plan = SmallLimits(self.program, self.all_kernels)
+            for case in self.cases:
+                raw = plan.run([case.given[leaf] for leaf in self.leaves])
+                text = self._told(case, typed(raw, self.roots))
+                if text:
+                    return Finding("CUDA printer", f"{LARGE}: {text}", ir=ir)
+        except Exception as error:
+            text = f"{LARGE}: it raises {type(error).__name__}: {error}"
+            return Finding("CUDA printer", text, ir=ir)
+        return None
+
+    def _as_small(self) -> Finding | None:
         for case in self.cases:
             try:
                 got = on_device(self.roots, case.given, "cuda:emu")

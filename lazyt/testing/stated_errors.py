@@ -30,7 +30,7 @@ _WIDER: dict[str, tuple[str, Any]] = {
 def stated_error(root: Node) -> tuple[ScalarFunction, float] | None:
     """The function that a node is of exact values, and by how many units in the last place its C
     may be off; None for other nodes, and where no wider type has the function."""
-    if root.op.name != "map" or root.dtype.name not in _WIDER:
+    if root.op.name != "map" or root.dtype.name not in _WIDER or not is_inexact(root):
         return None
     call = root.params
     if not isinstance(call, Call) or not isinstance(call.fn.evaluate, np.ufunc):

@@ -26,6 +26,7 @@ from lazyt.ir.scalar import Call, call
 from lazyt.runtime.plan_checks import undefined_behaviour
 from lazyt.testing.random_graphs import random_graph
 from lazyt.testing.stages import Finding, examine
+from lazyt.testing.stated_errors import stated_error
 
 GRAPH = """
 graph(%0: float32[5, 40], %1: float32[40, 7], %2: int64[4]) -> (%6, %8, %10)
@@ -263,6 +264,17 @@ def test_functions_keep_the_errors_that_they_state(
     result = examine(roots, kinds=("positive",))
     assert result is not None and result.stage == "C printer"
     assert f"{function} is " in result.text and "units in the last place" in result.text
+
+
+def test_exact_functions_have_no_stated_error() -> None:
+    text = (
+        "graph(%0: float32[64], %1: float32[64]) -> (%2, %3)\n"
+        "%2 = map(%0, %1) {nextafter($0, $1)} : float32[64]\n%3 = map(%0) {exp($0)} : float32[64]\n"
+    )
+    next_one, exp = parse_graph(text, ops.OPS)[1]
+    assert stated_error(next_one) is None and stated_error(ops.flip(exp, (0,))) is None
+    stated = stated_error(exp)
+    assert stated is not None and stated[0].name == "exp" and stated[1] < 4
 
 
 @pytest.mark.parametrize(

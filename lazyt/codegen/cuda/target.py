@@ -21,6 +21,7 @@ from lazyt.codegen.c.safe_names import with_safe_names
 from lazyt.codegen.cuda.contraction import ContractPrinter
 from lazyt.codegen.cuda.register_rows import hold_loads
 from lazyt.codegen.cuda.threads import (
+    MANY_POINTS,
     MOST_SHARED_BYTES,
     GroupPhase,
     ThreadPhase,
@@ -226,8 +227,15 @@ class CudaKernel:
         return replace(self, name=name, text=own.sub(name, self.text), launches=tuple(launches))
 
 
-def print_kernel_cuda(kernel: Kernel, most_blocks: int = MOST_BLOCKS) -> CudaKernel:
+def print_kernel_cuda(
+    kernel: Kernel, most_blocks: int = MOST_BLOCKS, many_points: int = MANY_POINTS
+) -> CudaKernel:
     """A kernel as CUDA C; phases without grid points are left out.
+
+    Args:
+        kernel: to be printed.
+        most_blocks: of a launch; further tiles are the same blocks', in turn.
+        many_points: from so many on threads take several, where they can be adjacent by vectors.
 
     Raises InternalError for a phase that no form fits, and for segments: ``split_segments`` first.
     """
@@ -251,7 +259,7 @@ def print_kernel_cuda(kernel: Kernel, most_blocks: int = MOST_BLOCKS) -> CudaKer
             steps += [(made, expressions) for made in calls]
             forms.append(phase.routine)
         else:
-            printer, form = choose_form(phase, expressions, most_blocks)
+            printer, form = choose_form(phase, expressions, most_blocks, many_points)
             forms.append(form)
             steps.append((printer, expressions))
     for number, (step, expressions) in enumerate(steps):
@@ -289,7 +297,10 @@ def print_for_plan(kernel: Kernel) -> PrintedKernel:
 
 
 def choose_form(
-    phase: Phase | ContractPhase, expressions: Expressions, most_blocks: int
+    phase: Phase | ContractPhase,
+    expressions: Expressions,
+    most_blocks: int,
+    many_points: int = MANY_POINTS,
 ) -> tuple[ThreadPhase | ContractPrinter, str]:
     """How the grid and the loops of a phase become blocks and threads, and what that is called."""
     if isinstance(phase, ContractPhase):
@@ -297,7 +308,7 @@ def choose_form(
         return printer, f"contract {printer.tile.height}x{printer.tile.width}"
     steps = max((s.axis.extent for s in phase.stages if s.axis is not None), default=0)
     if steps <= SHORT_LOOP or is_ordered(phase):
-        return ThreadPhase(phase, expressions, most_blocks), "threads"
+        return ThreadPhase(phase, expressions, most_blocks, many_points), "threads"
     points = math.prod(a.extent for a in phase.grid)
     if phase.lanes == "grid" and points >= NARROW_GRID:
         columns = GroupPhase(phase, expressions, most_blocks, True)

@@ -75,13 +75,19 @@ class ThreadPhase(PhasePrinter):
 
     array = staticmethod(ct.declare_array)  # registers have no address
 
-    def __init__(self, phase: Phase, expressions: Expressions, most_blocks: int) -> None:
+    def __init__(
+        self,
+        phase: Phase,
+        expressions: Expressions,
+        most_blocks: int,
+        many_points: int = MANY_POINTS,
+    ) -> None:
         super().__init__(phase, expressions, 0)
         self.vector = False
         self.integer = index_type(phase, expressions)
         self.points = math.prod(a.extent for a in phase.grid)
         straight = all(s.axis is None for s in phase.stages)
-        many = straight and self.points >= MANY_POINTS
+        many = straight and self.points >= many_points
         self.width = vector_width(phase, expressions) if many else 1
         self.repeat = POINTS_PER_THREAD if many and self.width == 1 else 1
         self.most_blocks = most_blocks

@@ -209,11 +209,20 @@ const int MOST_WATCHED = 256;
 static Watched watched[MOST_WATCHED];
 static size_t watched_sizes[MOST_WATCHED];  // bytes of the next launch's buffers; 0: not watched
 static int watched_count;
+static size_t watched_guard;  // bytes before and behind each buffer that are nobody's
 static unsigned first_epoch, block_epoch;  // at the beginning of the launch, and of the block
 
 LZ_UNWATCHED static bool clashes(const Use &other) {
   if (other.block < first_epoch) return false;  // of an earlier launch, or nobody's
   return other.block < block_epoch || unordered(other);
+}
+LZ_UNWATCHED static void outside(const void *at, size_t size, bool writes, int n) {
+  if (!watched_guard) return;
+  char what[160];
+  snprintf(what, sizeof what, "it %s %zu bytes from byte %lld on of buffer %d, which has %zu",
+           writes ? "writes" : "reads", size,
+           (long long)((unsigned char *)at - watched[n].start), n, watched[n].size);
+  fail(what, 0);
 }
 LZ_UNWATCHED static void use_global(const void *at, size_t size, bool writes) {
   for (int n = 0; n < watched_count; n++) {
@@ -242,7 +251,13 @@ LZ_UNWATCHED static void use_global(const void *at, size_t size, bool writes) {
         u.read[0] = now;
       }
     }
+    if (offset + size > w.size) outside(at, size, writes, n);
     return;
+  }
+  for (int n = 0; n < watched_count; n++) {
+    Watched &w = watched[n];
+    size_t offset = (unsigned char *)at - w.start + watched_guard;
+    if (w.size && offset < w.size + 2 * watched_guard) outside(at, size, writes, n);
   }
 }
 static void begin_watch(char **buffers, const size_t *items, int count) {
@@ -471,9 +486,12 @@ template <class... P> static void spread(void (*kernel)(P...), char **b) {
 }
 }  // namespace lz_emulated
 
-// The bytes of the next launch's buffers, where global memory is watched.
-extern "C" void lz_emulated_watch(const unsigned long long *sizes, int count) {
+// The bytes of the next launch's buffers, where global memory is watched, and those around each
+// that nobody may use.
+extern "C" void lz_emulated_watch(const unsigned long long *sizes, int count,
+                                  unsigned long long guard) {
 #ifdef LZ_WATCH_MEMORY
+  lz_emulated::watched_guard = guard;
   for (int n = 0; n < lz_emulated::MOST_WATCHED; n++)
     lz_emulated::watched_sizes[n] = n < count ? sizes[n] : 0;
 #endif

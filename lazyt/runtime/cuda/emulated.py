@@ -71,6 +71,7 @@ class Emulator:
         collective: bool = True,
         seed: int = 0,
         sizes: Sequence[int] = (),
+        guard: int = 0,
     ) -> None:
         """Run a kernel over its whole grid.
 
@@ -82,13 +83,17 @@ class Emulator:
             collective: whether threads wait for each other; without, no fibers are needed.
             seed: decides the order in which warps run.
             sizes: bytes of the buffers, where global memory is watched.
+            guard: bytes before and behind each of these that are no other's.
 
         Raises InternalError, which names kernel, block and thread, when threads wait for each
         other for ever or at different places, and when shared memory is accessed out of bounds or
-        by two threads without a barrier in between.
+        by two threads without a barrier in between; where global memory is watched, for two threads
+        there as well, and for accesses to guards.
         """
         called = entry(self._library, function)
-        self._library.lz_emulated_watch((ctypes.c_ulonglong * len(sizes))(*sizes), len(sizes))
+        self._library.lz_emulated_watch(
+            (ctypes.c_ulonglong * len(sizes))(*sizes), len(sizes), ctypes.c_ulonglong(guard)
+        )
         fault = run(called, blocks, threads, shared_bytes, pointers, collective, seed)
         if fault is not None:
             raise InternalError("runtime.emulator", fault)
