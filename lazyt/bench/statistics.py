@@ -51,6 +51,12 @@ def round_medians(rounds: Sequence[Sequence[float]]) -> list[float]:
     return [statistics.median(samples) for samples in rounds if samples]
 
 
+def round_leasts(rounds: Sequence[Sequence[float]]) -> list[float]:
+    """The least of each round's samples, the call that was disturbed least; rounds without any are
+    left out."""
+    return [min(samples) for samples in rounds if samples]
+
+
 def bootstrap_ratio(
     before: Sequence[float],
     after: Sequence[float],

@@ -397,7 +397,7 @@ def _side_by_side(argv: Sequence[str]) -> int:
         "--most-rounds", type=int,
         help="of those workloads that are too noisy to tell (4 times --rounds)",
     )  # fmt: skip
-    parser.add_argument("--samples", type=int, default=3, help="timed calls of a turn (3)")
+    parser.add_argument("--samples", type=int, default=9, help="timed calls of a turn (9)")
     parser.add_argument("--threads", type=int, help="as many as cores")
     parser.add_argument("--quick", action="store_true", help="small sizes")
     _add_rules(parser)
