@@ -190,7 +190,8 @@ def test_a_graph_that_ends_the_process(tmp_path: Path) -> None:
         "    return real(item, *rest)\nfuzzing.look = look\n"
     )
     done = run(
-        "fuzz", "--seconds", "8", "--target", "none", "--load", str(path), "--jobs", "1",
+        "fuzz", "--seconds", "60", "--most", "1", "--target", "none", "--load", str(path),
+        "--jobs", "1",
         cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 1 and "seed 2: crash" in done.stdout and "1 fault" in done.stdout
