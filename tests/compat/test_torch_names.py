@@ -174,6 +174,9 @@ def test_shapes_of_trees(torch: Any) -> None:
         node = pytree.SUPPORTED_NODES[pytree._get_node_type(value)]
         assert node.type is kind
         assert node.unflatten_fn(*node.flatten_fn(value)) == value
+    placed, keys = pytree._dict_flatten_with_keys(tree)
+    assert [(key.get(tree), value) for key, value in placed] == [([1, (2, 3)],) * 2, (4, 4)]
+    assert keys == ["a", "b"]
     assert int not in pytree.SUPPORTED_NODES
     assert pytree.LeafSpec() == pytree.tree_structure(1)
     assert isinstance(pytree.tree_structure(1), pytree.LeafSpec)

@@ -123,10 +123,10 @@ MODULES: Table = {
     "utils._pytree": {
         Served("lazyt.compat.served.trees"): """
             BUILTIN_TYPES Context FlattenFunc GetAttrKey KeyEntry KeyPath LeafSpec MappingKey
-            PyTree SUPPORTED_NODES SequenceKey UnflattenFunc _dict_flatten _dict_unflatten
-            _get_node_type _is_leaf=tree_is_leaf _list_flatten _list_unflatten
-            _register_pytree_node=register_pytree_node _tuple_flatten _tuple_unflatten keystr
-            tree_flatten_with_path tree_map_with_path""",
+            PyTree SUPPORTED_NODES SequenceKey UnflattenFunc _dict_flatten
+            _dict_flatten_with_keys _dict_unflatten _get_node_type _is_leaf=tree_is_leaf
+            _list_flatten _list_unflatten _register_pytree_node=register_pytree_node
+            _tuple_flatten _tuple_unflatten keystr tree_flatten_with_path tree_map_with_path""",
         Served("lazyt.handle.pytree"): "TreeSpec",
     },
     "utils.checkpoint": {

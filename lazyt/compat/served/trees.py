@@ -132,6 +132,11 @@ def _dict_flatten(d: dict[Any, Any]) -> tuple[list[Any], list[Any]]:
     return list(d.values()), list(d)
 
 
+def _dict_flatten_with_keys(d: dict[Any, Any]) -> tuple[list[tuple[MappingKey, Any]], list[Any]]:
+    """The values of a dict with where they are, and its keys."""
+    return [(MappingKey(key), value) for key, value in d.items()], list(d)
+
+
 def _dict_unflatten(values: Any, context: list[Any]) -> dict[Any, Any]:
     """A dict of values and keys."""
     return dict(zip(context, values))
