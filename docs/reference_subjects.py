@@ -116,6 +116,11 @@ SUBJECTS = (
         "linalg", "",
     ),
     Subject(
+        "signals", "Signals",
+        "Spectra of pieces of signals. `lazyt.fft` has Fourier transforms of whole ones.",
+        "fourier", "",
+    ),
+    Subject(
         "layers", "Functions of layers",
         "What `lazyt.nn.functional` has as well, under the names of `lazyt`.",
         "nn", r"""
