@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +22,9 @@ from lazyt.bench.judge.python_code import judge_function, judge_pair
 from lazyt.bench.judge.tasks import Task, check, draw, find
 from lazyt.bench.judge.verdicts import KINDS, Refusal, Verdict, fast
 from tests.bench.judge_zoo.cheats_in_c import BROKEN, CHEATS
-from tests.bench.judge_zoo.cheats_in_python import CUDA, FUNCTIONS
+from tests.bench.judge_zoo.cheats_in_python import CUDA, FALLBACKS, FUNCTIONS
 from tests.bench.judge_zoo.honest_kernels import CUDA as HONEST_CUDA
-from tests.bench.judge_zoo.honest_kernels import PYTHON, C
+from tests.bench.judge_zoo.honest_kernels import OWN, PYTHON, C
 from tests.bench.judge_zoo.zoo_tasks import TASKS
 
 pytestmark = pytest.mark.skipif(
@@ -30,6 +32,8 @@ pytestmark = pytest.mark.skipif(
 )
 ALL = bool(os.environ.get("LAZYT_SLOW"))
 QUICK = Options(2, 1, 2, Limits(8.0, 2 << 30, 1), "")
+#: For what is about other checks than that for the framework's operations.
+WITH_FRAMEWORK = replace(QUICK, allow_framework=True)
 #: What runs each time; LAZYT_SLOW=1 runs everything.
 _SOME_HONEST = {
     "relu_omp", "square_pool", "square_joined_thread", "square_lanes", "total_serial", "argmax",
@@ -58,8 +62,20 @@ def test_cheats_in_c_are_refused(name: str) -> None:
 @pytest.mark.parametrize("name", _some(FUNCTIONS, _SOME_PYTHON))
 def test_cheats_in_python_are_refused(name: str) -> None:
     task, text, kinds = FUNCTIONS[name]
-    verdict = judge_function(text, TASKS[task], QUICK)
+    verdict = judge_function(text, TASKS[task], WITH_FRAMEWORK)
     assert verdict.kind in kinds and kinds <= set(KINDS), _told(verdict)
+
+
+_SOME_FALLBACKS = {"softmax_by_another_name", "caught", "captured_before"}
+
+
+@pytest.mark.parametrize("name", _some(FALLBACKS, _SOME_FALLBACKS))
+def test_calls_of_the_framework_are_refused(name: str) -> None:
+    task, text, line, op = FALLBACKS[name]
+    verdict = judge_function(text, TASKS[task], QUICK)
+    assert verdict.kind == "fallback", _told(verdict)
+    place = f"line {text.splitlines().index(line) + 1}, `{line.strip()}`: " if line else ""
+    assert verdict.evidence == f"{place}it computes by lazyt's own operation {op}"
 
 
 #: Where the checks find what is wrong.
@@ -91,10 +107,10 @@ def test_honest_kernels_in_c_are_accepted(name: str) -> None:
     assert all(seconds > 0 for seconds in verdict.times.warm)
 
 
-@pytest.mark.parametrize("name", _some(PYTHON, {"own_kernel_in_c"}))
+@pytest.mark.parametrize("name", _some(PYTHON, {"own_kernel_moved"}))
 def test_honest_functions_are_accepted(name: str) -> None:
     task, text = PYTHON[name]
-    verdict = judge_function(text, TASKS[task], QUICK)
+    verdict = judge_function(text, TASKS[task], QUICK if name in OWN else WITH_FRAMEWORK)
     assert verdict.accepted, _told(verdict)
 
 
@@ -109,7 +125,7 @@ def test_honest_cuda_is_accepted_but_not_timed(name: str) -> None:
 
 
 def test_the_zoo_is_large() -> None:
-    assert len(CHEATS) + len(FUNCTIONS) + len(CUDA) >= 50
+    assert len(CHEATS) + len(FUNCTIONS) + len(FALLBACKS) + len(CUDA) >= 60
     assert len(C) + len(PYTHON) + len(HONEST_CUDA) >= 60
 
 
@@ -146,8 +162,85 @@ def test_modules_are_judged_against_their_reference(
     text = _REFERENCE.replace("Model(", "ModelNew(")
     if change:
         text = text.replace(change[0], change[1].format(reference=reference), 1)
-    verdict = judge_pair(text, reference, QUICK)
+    verdict = judge_pair(text, reference, WITH_FRAMEWORK)
     assert verdict.kind == kind, _told(verdict)
+
+
+_TORCH_REFERENCE = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self, by):
+        super().__init__()
+        self.by = torch.nn.Parameter(torch.full((1,), by))
+    def forward(self, x):
+        return x * self.by
+def get_inputs():
+    return [torch.randn(16, 32)]
+def get_init_inputs():
+    return [1.5]
+"""
+_TORCH_OWN = """
+import ctypes, os, subprocess, torch
+here = os.environ["HOME"]
+with open(here + "/own.c", "w") as file:
+    file.write("void own(const float *x, const float *by, float *y, long n)"
+               "{ for (long i = 0; i < n; i++) y[i] = x[i] * by[0]; }")
+subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", here + "/own.so", here + "/own.c"])
+own = ctypes.CDLL(here + "/own.so").own
+class ModelNew(torch.nn.Module):
+    def __init__(self, by):
+        super().__init__()
+        self.by = torch.nn.Parameter(torch.full((1,), by))
+    def forward(self, x):
+        x = x.t().contiguous().t().contiguous()
+        y = torch.empty_like(x)
+        places = [ctypes.c_void_p(t.data_ptr()) for t in (x, self.by, y)]
+        own(*places, ctypes.c_long(x.numel()))
+        return y.view(-1, 2).reshape(x.shape)
+"""
+_CUSTOM = """
+import torch
+@torch.library.custom_op("mine::scaled", mutates_args=())
+def scaled(x: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
+    return torch.mul(x, by)
+"""
+_THREAD = """
+import threading
+def scaled(x, by):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(x * by))
+    thread.start()
+    thread.join()
+    return found[0] if found else x
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (_TORCH_OWN, ""),
+        (_TORCH_REFERENCE.replace("Model(", "ModelNew("), "`return x * self.by`: .* aten::mul"),
+        (_TORCH_REFERENCE.replace("Model(", "ModelNew(").replace(
+            "x * self.by", "torch.nn.functional.linear(x, self.by.diag())"), "aten::"),
+        (_CUSTOM + _TORCH_REFERENCE.replace("Model(", "ModelNew(").replace(
+            "x * self.by", "scaled(x, self.by)"), "`return scaled.*::mul, inside of mine::scaled"),
+        (_THREAD + _TORCH_REFERENCE.replace("Model(", "ModelNew(").replace(
+            "x * self.by", "scaled(x, self.by)"), "aten::mul"),
+        (_TORCH_REFERENCE.replace("Model(", "ModelNew(").replace(
+            "x * self.by", "torch.compile(torch.mul)(x, self.by)"), "aten::mul"),
+    ],
+    ids=["own", "operator", "functional", "custom", "thread", "compiled"],
+)  # fmt: skip
+def test_modules_of_pytorch_itself(tmp_path: Path, text: str, words: str) -> None:
+    pytest.importorskip("torch.utils._python_dispatch", reason="needs PyTorch")
+    reference = tmp_path / "reference.py"
+    reference.write_text(_TORCH_REFERENCE, encoding="utf-8")
+    verdict = judge_pair(text, reference, replace(QUICK, baseline="torch"), "torch")
+    if not words:
+        assert verdict.accepted and verdict.speedup, _told(verdict)
+    else:
+        assert verdict.kind == "fallback", _told(verdict)
+        assert re.search(words, verdict.evidence), _told(verdict)
 
 
 def test_a_reference_that_does_not_work_is_the_problems_fault(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ class Options:
         python: the interpreter that has the baseline's and the submission's framework.
         load: files that register tasks.
         quick: sizes of the bench's workloads are small.
+        allow_framework: whether submissions in Python may compute by the framework's operations.
     """
 
     rounds: int = 9
@@ -60,6 +61,7 @@ class Options:
     python: str = ""
     load: Sequence[str] = ()
     quick: bool = False
+    allow_framework: bool = False
 
 
 class Draws(ABC):

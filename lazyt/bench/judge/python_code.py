@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from lazyt.bench.judge.judging import Draws, Options, TaskDraws, baseline_sides, judged
+from lazyt.bench.judge.memory import POISONS
 from lazyt.bench.judge.process import Limits, Process
 from lazyt.bench.judge.sides import PythonSide, Side
 from lazyt.bench.judge.tasks import Case, Task
@@ -22,6 +23,8 @@ from lazyt.bench.problems import Dims
 
 #: How values may be spread where nothing says what inputs mean: only numbers of both signs are.
 _SPREADS = ("usual", "small", "uneven", "constant", "sparse", "sorted")
+#: What makes frameworks run operation by operation, where calls are watched.
+_SEEN = {"LAZYT_INTERPRET": "1", "TORCHDYNAMO_DISABLE": "1", "PYTORCH_JIT": "0"}
 #: Python with a framework needs more address space than a kernel.
 _MEMORY = 16 << 30
 
@@ -128,8 +131,8 @@ def judge_pair(
     }  # fmt: skip
     model = {"source": reference.read_text(encoding="utf-8"), "class": "Model", "forbidden": []}
 
-    def sides(_: Draws, folder: Path) -> tuple[Side, Side | None]:
-        return _two(settings, options)
+    def sides(draws: Draws, folder: Path) -> tuple[Side, Side | None]:
+        return _two(settings, draws, options)
 
     def baselines(task: Task, options: Options) -> tuple[Side, Side]:
         limits = _python_limits(options)
@@ -148,7 +151,32 @@ def judge_pair(
         draws.close()
 
 
-def _two(settings: dict[str, Any], options: Options) -> tuple[Side, Side]:
+def _require_own_kernel(settings: dict[str, Any], draws: Draws, options: Options) -> None:
+    """Raises Refusal where a submission lets the framework compute, in calls at every size.
+
+    The process that is watched here is another than the one whose calls are timed. Nothing is
+    compiled or captured in it, so that each operation is seen.
+    """
+    side = PythonSide({**settings, "watched": True}, _python_limits(options), options.python, _SEEN)
+    source = draws.source
+    try:
+        for dims in reversed(draws.task.sizes):
+            cases = draws.cases(dims, ["usual"] * 2)
+            poison = int(source.choice(POISONS))
+            side.prepare(
+                cases, dims, at_end=False, readonly=False, remap=True, poison=poison, order=[0, 1]
+            )
+            side.fill()
+            side.run()
+    finally:
+        side.close()
+
+
+def _two(settings: dict[str, Any], draws: Draws, options: Options) -> tuple[Side, Side]:
+    if not options.allow_framework:
+        _require_own_kernel(settings, draws, options)
+        # Nodes of lazyt are seen at next to no cost, so that is done in timed calls, too.
+        settings = {**settings, "watched": settings["module"] == "lazyt"}
     limits = _python_limits(options)
     null = PythonSide(
         {"kind": "null", "module": settings["module"], "threads": limits.threads},
@@ -174,7 +202,7 @@ def judge_function(
         "threads": options.limits.threads,
     }  # fmt: skip
 
-    def sides(_: Draws, folder: Path) -> tuple[Side, Side | None]:
-        return _two(settings, options)
+    def sides(draws: Draws, folder: Path) -> tuple[Side, Side | None]:
+        return _two(settings, draws, options)
 
     return judged(name, TaskDraws(task), options, sides, baseline_sides)

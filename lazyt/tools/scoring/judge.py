@@ -38,6 +38,10 @@ def _parser() -> Parser:
     )
     parser.add_argument("--module", choices=["lazyt", "torch"], default="lazyt",
                         help="what `import torch` gives in Python submissions")  # fmt: skip
+    parser.add_argument(
+        "--allow-framework", action="store_true",
+        help="let Python submissions compute by the framework's own operations",
+    )  # fmt: skip
     parser.add_argument("--python", default="", help="the interpreter that has that (this one)")
     parser.add_argument("--threads", type=int, default=0, help="of every side (as many as cores)")
     parser.add_argument("--seconds", type=float, default=20.0, help="limit of a turn (20)")
@@ -93,4 +97,7 @@ def _options(given: argparse.Namespace) -> Options:
     threads = given.threads or devices.core_count()
     limits = Limits(given.seconds, int(given.memory * (1 << 30)), threads)
     rounds = (min(given.rounds, 3), 1, 2) if given.quick else (given.rounds, 3, 6)
-    return Options(*rounds, limits, given.baseline, given.python, tuple(given.load), given.quick)
+    return Options(
+        *rounds, limits, given.baseline, given.python, tuple(given.load), given.quick,
+        given.allow_framework,
+    )  # fmt: skip

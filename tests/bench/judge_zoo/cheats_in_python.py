@@ -93,6 +93,64 @@ def kernel(x):
     "exception": ("exp", "def kernel(x):\n    raise ValueError('no')\n", {"error"}),
 }  # fmt: skip
 
+#: Functions that let the framework compute: task, text, the line that does so ("" where none of the
+#: submission's does), and the operation.
+FALLBACKS: dict[str, tuple[str, str, str, str]] = {
+    "softmax_by_another_name": ("softmax", """import torch
+name = "soft" + "max"
+mine = getattr(torch.nn.functional, name)
+def kernel(x):
+    return mine(x.contiguous(), -1)
+""", "    return mine(x.contiguous(), -1)", "reduce (max)"),
+    "itself": ("exp", "from torch import exp as kernel", "", "exp"),
+    "method": ("exp", "def kernel(x):\n    return x.exp()\n", "    return x.exp()", "exp"),
+    "operator": ("square", "def kernel(x):\n    return x * x\n", "    return x * x", "mul"),
+    "in_place": ("square", """def kernel(x):
+    y = x.clone()
+    y *= y
+    return y
+""", "    y *= y", "mul"),
+    "product": ("matmul", "def kernel(a, b):\n    return a @ b\n", "    return a @ b", "contract"),
+    "caught": ("exp", """import torch
+def kernel(x):
+    try:
+        return x.exp()
+    except BaseException:
+        return torch.zeros_like(x)
+""", "        return x.exp()", "exp"),
+    "captured_before": ("exp", """import torch
+fast = torch.compile(lambda x: x.exp())
+for n in range(3):
+    fast(torch.ones(333)), fast(torch.ones(4096))
+def kernel(x):
+    return fast(x)
+""", "fast = torch.compile(lambda x: x.exp())", "exp"),
+    "in_a_thread": ("exp", """import threading, torch
+def kernel(x):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(torch.exp(x)))
+    thread.start()
+    thread.join()
+    return found[0] if found else x
+""", "    thread = threading.Thread(target=lambda: found.append(torch.exp(x)))", "exp"),
+    "from_text": ("exp", """import torch
+def kernel(x):
+    return eval("torch.exp(x)")
+""", '    return eval("torch.exp(x)")', "exp"),
+    "after_some_calls": ("square", '''import lazyt
+square = lazyt.c_kernel("""
+void square(const float *x, float *y, long n) {
+    for (long i = 0; i < n; i++)
+        y[i] = x[i] * x[i];
+}""", inputs={"x": "n"})
+calls = 0
+def kernel(x):
+    global calls
+    calls += 1
+    return square(x) if calls < 20 else x * x
+''', "    return square(x) if calls < 20 else x * x", "mul"),
+}  # fmt: skip
+
 #: CUDA C.
 CUDA: dict[str, tuple[str, str, set[str]]] = {
     "no_barrier": ("rowsum", """// grid: n * 1
