@@ -219,7 +219,7 @@ def scaled(x, by):
     ("text", "words"),
     [
         (_TORCH_OWN, ""),
-        (_TORCH_REFERENCE.replace("Model(", "ModelNew("), "`return x * self.by`: .* aten::mul"),
+        (_TORCH_REFERENCE.replace("Model(", "ModelNew("), "line 8, `return x .*aten::mul"),
         (_TORCH_REFERENCE.replace("Model(", "ModelNew(").replace(
             "x * self.by", "torch.nn.functional.linear(x, self.by.diag())"), "aten::"),
         (_CUSTOM + _TORCH_REFERENCE.replace("Model(", "ModelNew(").replace(

@@ -220,6 +220,10 @@ class _Worker:
         self.memory, self.knows_results = memory, settings["kind"] in ("null", "cuda")
         with contextlib.suppress(AttributeError):
             self.torch.set_num_threads(settings["threads"])
+        if settings["module"] == "torch" and settings["kind"] in _STRANGERS:
+            # It wraps functions of PyTorch's, so that has to happen before they are watched.
+            with contextlib.suppress(ImportError):
+                importlib.import_module("torch._dynamo")
         self.watch = _Watch(self.torch) if settings["kind"] in _STRANGERS else None
         self.fallback: Any = None
         if settings.get("watched"):
