@@ -161,7 +161,7 @@ def _around(function: Callable[..., Any], look: Callable[[Any], None]) -> Callab
 
 
 def _framework_functions(expr: Any) -> list[str]:
-    """The functions of an expression, outermost first, that lazyt defines, but for conversions."""
+    """The functions of an expression, outermost first, that lazyt defines, except conversions."""
     found, left = [], [expr]
     while left:
         one = left.pop()
