@@ -28,14 +28,16 @@ class Limits:
     """What a submission may use.
 
     Attributes:
-        seconds: of a call, and of its start.
+        seconds: of a call.
         memory: bytes of address space beyond the arrays; 0 for no limit.
         threads: of its OpenMP and of the baseline's.
+        start: seconds until it is ready, in which a framework may be imported.
     """
 
     seconds: float = 20.0
     memory: int = 4 << 30
     threads: int = 1
+    start: float = 60.0
 
 
 #: Processes of submissions, by their numbers.
@@ -131,13 +133,14 @@ class Process:
         except BrokenPipeError:
             raise self._ended() from None
 
-    def hear(self) -> str:
-        """Waits for a line."""
-        end = time.monotonic() + self.limits.seconds
+    def hear(self, seconds: float | None = None) -> str:
+        """Waits for a line, as long as a call may take or for other ``seconds``."""
+        allowed = self.limits.seconds if seconds is None else seconds
+        end = time.monotonic() + allowed
         while b"\n" not in self._pending:
             left = end - time.monotonic()
             if left <= 0 or not select.select([self._from], [], [], left)[0]:
-                raise Refusal("timeout", f"no answer within {self.limits.seconds:g} s")
+                raise Refusal("timeout", f"no answer within {allowed:g} s")
             data = os.read(self._from, 1 << 16)
             if not data:
                 raise self._ended()
@@ -147,11 +150,11 @@ class Process:
         line, _, self._pending = self._pending.partition(b"\n")
         return line.decode("utf-8", "replace")
 
-    def ask(self, line: str) -> str:
-        """Sends a line and waits for the answer."""
+    def ask(self, line: str, seconds: float | None = None) -> str:
+        """Sends a line and waits for the answer, as ``hear``."""
         self.resume()
         self.tell(line)
-        return self.understood(self.hear())
+        return self.understood(self.hear(seconds))
 
     def understood(self, answer: str) -> str:
         """The answer, unless it reports a fault."""

@@ -203,7 +203,7 @@ class PythonSide(Side):
         paths = {"PYTHONPATH": str(_PACKAGE), "PYTHONHASHSEED": "0"}
         super().__init__(Process(words, limits, {**paths, **(environment or {})}))
         try:
-            self.process.ask(json.dumps(settings))
+            self.process.ask(json.dumps(settings), limits.start)
         except Refusal:
             self.process.close()
             raise
