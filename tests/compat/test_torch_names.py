@@ -130,6 +130,18 @@ def test_a_program_asks_whether_it_is_alone(torch: Any) -> None:
         importlib.import_module("torch.distributed.fsdp").FullyShardedDataParallel(None)
 
 
+def test_calls_to_other_processes_are_refused_when_they_are_made(torch: Any) -> None:
+    def far(x: int) -> int:
+        """Adds one elsewhere."""
+        return x + 1
+
+    api: Any = importlib.import_module("torch.distributed.rpc.api")
+    far = api._require_initialized(far)
+    assert (far.__name__, far.__doc__) == ("far", "Adds one elsewhere.")
+    with pytest.raises(RuntimeError, match=r"far\(\) calls other processes"):
+        far(1)
+
+
 def test_marks_for_compilers_change_nothing(torch: Any) -> None:
     def double(x: Any) -> Any:
         return 2 * x

@@ -161,7 +161,10 @@ MODULES: Table = {
             BackendType RRef RpcBackendOptions TensorPipeRpcBackendOptions get_worker_info
             init_rpc remote rpc_async rpc_sync shutdown""",
     },
-    "distributed.rpc.api": {_MANY: "_all_gather _require_initialized"},
+    "distributed.rpc.api": {
+        _ALONE: "_require_initialized=require_initialized",
+        _MANY: "_all_gather",
+    },
     "distributed.run": {_MANY: "elastic_launch get_args_parser main run"},
     "distributed.tensor": {
         _MANY: """

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 __all__ = [
     "NO_GROUPS", "get_node_local_rank", "get_pg_count", "get_rank", "get_world_size", "no",
-    "record",
+    "record", "require_initialized",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -48,6 +49,19 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
         "LOCAL_RANK is not in the environment. Consider passing fallback_rank to allow "
         "`get_node_local_rank` to work, assuming you are not running in a multi-device context."
     )
+
+
+def require_initialized(func: F) -> F:
+    """A function for remote calls: it raises RuntimeError, as nobody can be called."""
+
+    @functools.wraps(func)
+    def refused(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(
+            f"{func.__name__}() calls other processes, and lazyt trains on one machine, in one "
+            "process: torch.distributed.rpc has not been initialized"
+        )
+
+    return refused  # type: ignore[return-value]
 
 
 def record(fn: F, error_handler: Any = None) -> F:
