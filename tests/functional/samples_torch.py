@@ -40,6 +40,8 @@ FUNCTIONS: list[tuple[str, str]] = [
     ("x, y", "complex polar"),
     ("torch.complex(x, y)", "view_as_real real imag conj angle abs"),
     ("torch.stack([x, y], -1)", "view_as_complex"),
+    ("v, 4, return_complex=True", "stft"),
+    ("torch.complex(x, y), 4", "istft"),
     ("x, y, alpha=2", "add sub rsub"),
     ("x, y, rounding_mode='floor'", "div"),
     ("x, y, rounding_mode='trunc'", "div"),
