@@ -17,7 +17,7 @@ Under `python -m lazyt run`, and where `lazyt.compat.torch_alias` is installed, 
 imported from `torch`, besides lazyt's own ([coverage](coverage.md)). A name **works** as
 PyTorch's does; is **harmless**: a mark for a compiler, a switch or a question, which changes
 nothing; or **raises** NotImplementedError when it is called, with the reason that stands here.
-Classes that raise can be subclassed and asked for with `isinstance`; errors that stand with them
+Classes that raise can be subclassed and tested with `isinstance`; errors that stand with them
 are never raised. The page is printed from the table in `lazyt/compat/names` by `make generate`.
 """
 

@@ -47,7 +47,7 @@ class NotCompiled(Exception):
 
 
 def run_iree(text: str, given: Sequence[Any]) -> list[Any]:
-    """By IREE on the CPU, with the C library's functions where it has none of its own.
+    """By IREE on the CPU, with the C library's functions where it lacks them.
 
     Its types have no signs. Raises NotCompiled.
     """

@@ -55,7 +55,7 @@ def refused(full: str, reason: str) -> Any:
     """What stands for a name that lazyt does not have: a class where the name looks like one's.
 
     Calling it raises UnsupportedNameError with the reason. Classes may be subclassed, subscripted
-    and asked for with ``isinstance``; those of errors are never raised.
+    and tested with ``isinstance``; those of errors are never raised.
     """
     module, _, name = full.rpartition(".")
     text = f"{full} cannot be used: {reason}"

@@ -33,7 +33,7 @@ class Harmless:
 
 @dataclass(frozen=True)
 class Refused:
-    """Names that can be imported, subclassed and asked for with ``isinstance``; a call raises.
+    """Names that can be imported, subclassed and tested with ``isinstance``; a call raises.
 
     Attributes:
         reason: why, and what to use instead.

@@ -57,7 +57,7 @@ class ExceptionWrapper:
             text = KeyErrorMessage(text)
         try:
             error = self.exc_type(text)
-        except Exception:
+        except Exception:  # a class may want other arguments, and refuse a text with any error
             raise RuntimeError(text) from None
         raise error
 

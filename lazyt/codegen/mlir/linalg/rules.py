@@ -348,7 +348,7 @@ def _scan(p: Builder, node: Node) -> str:
 
 
 def _doubled(p: Builder, fold: str, value: Operand, axis: int, width: int) -> str:
-    """Each element folded with the one ``width`` before it; a tensor of its own, as not all
+    """Each element folded with the one ``width`` before it; a new tensor, as not all
     compilers see that a slice is read after it is written over."""
     name, shape, dtype, own = value
 
