@@ -12,10 +12,12 @@ from lazyt.errors import DTypeError
 def package_name() -> str:
     """The package's name in printed text: ``torch`` where a program knows lazyt as that.
 
-    That is so while ``sys.modules["torch"]`` shows lazyt, see ``lazyt.compat.torch_alias``.
+    That is so while ``sys.modules["torch"]`` is lazyt, or shows it as
+    ``lazyt.compat.torch_alias`` does.
     """
-    shown = sys.modules.get("torch")
-    return "torch" if shown is not None and "_lazyt" in vars(shown) else "lazyt"
+    known = sys.modules.get("torch")
+    is_lazyt = known is not None and (known is sys.modules["lazyt"] or "_lazyt" in vars(known))
+    return "torch" if is_lazyt else "lazyt"
 
 
 class DType:

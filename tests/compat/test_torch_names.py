@@ -26,6 +26,19 @@ def torch() -> Iterator[Any]:
     torch_alias.uninstall()
 
 
+def test_printed_text_has_the_name_that_a_program_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    assert str(lazyt.float16) == "lazyt.float16"
+    monkeypatch.setitem(sys.modules, "torch", lazyt)  # a program may do that itself
+    assert str(lazyt.float16) == "torch.float16"
+    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))  # some other module
+    assert str(lazyt.float16) == "lazyt.float16"
+
+
+def test_printed_text_under_the_alias(torch: Any) -> None:
+    assert str({torch.float16: 1}) == "{torch.float16: 1}"
+
+
 def test_every_name_of_the_table_is_there(torch: Any) -> None:
     for path in sorted(table.OWN | table.MODULES.keys()):
         module = importlib.import_module(f"torch.{path}" if path else "torch")
