@@ -13,6 +13,7 @@ import ast
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import inspect
 import os
 import re
 import statistics
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -309,6 +310,17 @@ class _Finder(importlib.abc.MetaPathFinder):
         return importlib.util.spec_from_file_location(name, self.path, loader=loader)
 
 
+def _functions(
+    body: Sequence[ast.stmt], owner: str = ""
+) -> Iterator[tuple[tuple[str, str], ast.FunctionDef]]:
+    """The functions of a module, and the methods of its classes, by class and name."""
+    for item in body:
+        if isinstance(item, ast.FunctionDef):
+            yield (owner, item.name), item
+        elif isinstance(item, ast.ClassDef):
+            yield from _functions(item.body, item.name)
+
+
 def plant() -> None:
     """Has the fault of ``LAZYT_PLANT`` in this process."""
     fault = FAULTS[os.environ["LAZYT_PLANT"]]
@@ -324,18 +336,22 @@ def plant() -> None:
         return
     module = "lazyt." + fault.file.removesuffix(".py").replace("/", ".")
     finder = _Finder(module, path)
-    if module in sys.modules:  # the function that differs gets its code there
-        held = vars(sys.modules[module])
+    if module in sys.modules:  # what differs gets its code there
         was, now = (
-            {item.name: item for item in ast.parse(text).body if isinstance(item, ast.FunctionDef)}
+            dict(_functions(ast.parse(text).body))
             for text in (path.read_text(), patched(fault.file, path.read_text()))
         )
-        for name, item in now.items():
-            if ast.dump(item) != ast.dump(was[name]):
-                own: dict[str, Any] = {}
-                tree = ast.Module([item], [])
-                exec(compile(tree, str(path), "exec"), held, own)
-                held[name].__code__ = own[name].__code__
+        differs = [key for key, item in now.items() if ast.dump(item) != ast.dump(was[key])]
+        if not differs:
+            raise ValueError(f"{os.environ['LAZYT_PLANT']}: no function of {fault.file} differs")
+        for owner, name in differs:
+            held = vars(sys.modules[module])
+            own: dict[str, Any] = {}
+            item = now[owner, name]
+            item.decorator_list = []
+            exec(compile(ast.Module([item], []), str(path), "exec"), held, own)
+            target = inspect.unwrap(vars(held[owner])[name] if owner else held[name])
+            getattr(target, "__func__", target).__code__ = own[name].__code__
         return
     sys.meta_path.insert(0, finder)
 
