@@ -624,7 +624,7 @@ def _fused(x: float, y: float, z: float) -> float:
     try:
         return float(exact)
     except OverflowError:
-        return math.copysign(math.inf, exact.numerator)
+        return math.inf if exact > 0 else -math.inf
 
 
 def fma(x: Any, y: Any, z: Any) -> Any:

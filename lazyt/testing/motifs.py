@@ -573,6 +573,21 @@ def moved(m: Maker) -> Results:
     return [made]
 
 
+def shifted(m: Maker) -> Results:
+    """Parts of rows that begin inside a vector and are whole vectors long: the next token, halves
+    of heads that are turned, a bias next to its weights."""
+    rows, width, first = m.extent(9), 4 * m.extent(17), m.one(1, 2, 3, 5)
+    x = m.floats(rows, width + m.one(first, 8))
+    part = x[:, first : first + width]
+    y = m.floats(rows, width)
+    made = m.any_of(
+        lambda: part * part, lambda: part - x[:, :width], lambda: (part * y).exp(),
+        lambda: lazyt.where(y > 0, part, -part), lambda: x.flatten()[first : first + width] + y[0],
+        lambda: lazyt.cat([y, part], 1) * 2,
+    )  # fmt: skip
+    return [made]
+
+
 def written(m: Maker) -> Results:
     """Writes into a tensor, some through views."""
     rows, width = m.extents(2, 10_000, 2)
@@ -645,7 +660,7 @@ MOTIFS: tuple[Callable[[Maker], Results], ...] = (
     whole_product, summed, distances, convolution, convolution, convolution, convolution, pooled,
     windows, padded, resized, sampled, normalized, normalized, lost, attention, attention, elements,
     elements, much, whole_numbers, folded, folded, running, ordered, embedded, picked, placed,
-    moved, written, cell, step, drawn,
+    moved, shifted, written, cell, step, drawn,
 )  # fmt: skip
 
 

@@ -268,6 +268,16 @@ def test_gradients_at_kinks() -> None:
     assert _slope("round", [0.4, 2.5]) == [[0, 0]]
 
 
+def test_fused_steps_are_rounded_once_whatever_their_size() -> None:
+    big, tiny = np.finfo(np.float64).max, 5e-324
+    x = leaf(np.array([big, -big, big, tiny, -tiny, 3.0]))
+    y = leaf(np.array([big, big, 1.0, 0.25, 0.25, 1 / 3]))
+    z = leaf(np.array([1.0, 1.0, big / 2, 0.0, 0.0, -1.0]))
+    found = value(ops.apply("fma", x, y, z))
+    assert found.tolist() == [np.inf, -np.inf, np.inf, 0.0, -0.0, -(2.0**-54)]
+    assert np.signbit(found).tolist() == [False, True, False, False, True, True]
+
+
 def test_masks_hide_infinite_cotangents() -> None:
     """A branch that was not chosen gets 0, whatever its cotangent would have been."""
     x, y = leaf(np.array([0.0, 1.0])), leaf(np.array([1.0, 1.0]))
