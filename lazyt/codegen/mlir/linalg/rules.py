@@ -8,6 +8,7 @@ from functools import reduce
 
 from lazyt.codegen.mlir.functions import cast, expression, is_nan, position, precedes, threefry
 from lazyt.codegen.mlir.linalg.builder import FOLDS, Builder, Numbers, Operand, loops, type_of
+from lazyt.codegen.mlir.moves import flip, reshape, unchanged
 from lazyt.codegen.mlir.text import extreme, identity, numbers, uniform
 from lazyt.ir.dtypes import DType, bool_, int64, running_dtype, uint32
 from lazyt.ir.graph import Node, Shape
@@ -62,15 +63,6 @@ def _iota(p: Builder, node: Node) -> str:
     return p.elementwise(node.shape, node.dtype, [], body)
 
 
-def _identity(p: Builder, node: Node) -> str:
-    return p.name(node.inputs[0])
-
-
-def _reshape(p: Builder, node: Node) -> str:
-    (source,) = node.inputs
-    return p.reshape(p.name(source), source.shape, node.shape, node.dtype)
-
-
 def _permute(p: Builder, node: Node) -> str:
     (source,) = node.inputs
     out = p.nothing(node.shape, node.dtype)
@@ -82,10 +74,6 @@ def _permute(p: Builder, node: Node) -> str:
 
 def _expand(p: Builder, node: Node) -> str:
     return p.moved(_broadcast(p, node.inputs[0], len(node.shape)), node.shape)
-
-
-def _flip(p: Builder, node: Node) -> str:
-    return p.reverse(p.name(node.inputs[0]), node.params.axes, node.shape, node.dtype)
 
 
 def _widths(steps: Sequence[int], shape: Shape) -> list[int]:
@@ -461,8 +449,8 @@ def _random(p: Builder, node: Node) -> str:
 
 
 RULES: dict[str, Rule] = {
-    "map": _map, "iota": _iota, "variable": _identity, "detach": _identity, "put": _identity,
-    "reshape": _reshape, "permute": _permute, "expand": _expand, "flip": _flip,
+    "map": _map, "iota": _iota, "variable": unchanged, "detach": unchanged, "put": unchanged,
+    "reshape": reshape, "permute": _permute, "expand": _expand, "flip": flip,
     "slice": _slice, "pad": _pad, "concat": _concat, "window": _window, "update": _update,
     "gather": _gather, "scatter": _scatter, "reduce": _reduce, "scan": _scan,
     "contract": _contract, "sort": _sort, "random": _random,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lazyt.codegen.mlir.functions import expression, is_nan, position, precedes, threefry
+from lazyt.codegen.mlir.moves import flip, reshape, unchanged
 from lazyt.codegen.mlir.stablehlo.builder import Builder, type_of
 from lazyt.codegen.mlir.text import SIGNED, extreme, identity, numbers, tensor, uniform
 from lazyt.ir.dtypes import DType, bool_, int32, int64, running_dtype, uint32
@@ -32,15 +33,6 @@ def _iota(p: Builder, node: Node) -> str:
     return p.on(node.shape).iota(0, node.dtype)
 
 
-def _identity(p: Builder, node: Node) -> str:
-    return p.name(node.inputs[0])
-
-
-def _reshape(p: Builder, node: Node) -> str:
-    (source,) = node.inputs
-    return p.reshape(p.name(source), source.shape, node.shape, node.dtype)
-
-
 def _permute(p: Builder, node: Node) -> str:
     (source,) = node.inputs
     text = f"transpose {p.name(source)}, dims = {numbers(node.params.axes)}"
@@ -50,10 +42,6 @@ def _permute(p: Builder, node: Node) -> str:
 def _expand(p: Builder, node: Node) -> str:
     (source,) = node.inputs
     return p.broadcast(p.name(source), source.shape, node.shape, node.dtype)
-
-
-def _flip(p: Builder, node: Node) -> str:
-    return p.reverse(p.name(node.inputs[0]), node.params.axes, node.shape, node.dtype)
 
 
 def _slice(p: Builder, node: Node) -> str:
@@ -327,8 +315,8 @@ def _random(p: Builder, node: Node) -> str:
 
 
 RULES: dict[str, Rule] = {
-    "map": _map, "iota": _iota, "variable": _identity, "detach": _identity, "put": _identity,
-    "reshape": _reshape, "permute": _permute, "expand": _expand, "flip": _flip,
+    "map": _map, "iota": _iota, "variable": unchanged, "detach": unchanged, "put": unchanged,
+    "reshape": reshape, "permute": _permute, "expand": _expand, "flip": flip,
     "slice": _slice, "pad": _pad, "concat": _concat, "window": _window, "update": _update,
     "gather": _gather, "scatter": _scatter, "reduce": _reduce, "scan": _scan,
     "contract": _contract, "sort": _sort, "random": _random,
