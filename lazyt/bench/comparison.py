@@ -224,6 +224,14 @@ def _judged(change: Change, rules: Rules) -> Change:
     return replace(change, verdict=SAME if within else NOISY)
 
 
+def undecided(change: Change, rules: Rules) -> bool:
+    """Whether more rounds may tell more: it is too noisy, or surely slower, but nobody knows yet
+    whether by more than the threshold."""
+    if change.verdict != SLOWER or change.fails:
+        return change.verdict == NOISY
+    return all(interval.high > rules.threshold for interval in change.intervals())
+
+
 def needed_rounds(tests: int, rules: Rules) -> int:
     """The fewest rounds of which so many tests together can call anything different: with fewer,
     even rounds that are all slower are not rare enough."""

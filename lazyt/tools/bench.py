@@ -395,7 +395,7 @@ def _side_by_side(argv: Sequence[str]) -> int:
     parser.add_argument("--rounds", type=int, default=12, help="turns of each version (12)")
     parser.add_argument(
         "--most-rounds", type=int,
-        help="of those workloads that are too noisy to tell (4 times --rounds)",
+        help="of those workloads of which too little is known (4 times --rounds)",
     )  # fmt: skip
     parser.add_argument("--samples", type=int, default=9, help="timed calls of a turn (9)")
     parser.add_argument("--threads", type=int, help="as many as cores")
@@ -409,7 +409,7 @@ def _side_by_side(argv: Sequence[str]) -> int:
         raise UsageError(f"--most-rounds is {given.rounds} (--rounds) or more, not {most}")
     rules = replace(_rules(given, paired=True), looks=math.ceil(most / given.rounds))
     chosen = _chosen(given)
-    from lazyt.bench.comparison import NOISY, compare
+    from lazyt.bench.comparison import compare, undecided
     from lazyt.bench.results import Run, describe_machine
     from lazyt.bench.session import Options, Session
     from lazyt.bench.side_by_side import LAUNCHES, measure, side
@@ -433,8 +433,9 @@ def _side_by_side(argv: Sequence[str]) -> int:
                     old, new = measure(session, workload, "lazyt", sides)
                     before.add(old)
                     after.add(new)
-            noisy = {c.workload for c in compare(before, after, rules) if c.verdict == NOISY}
-            chosen = [workload for workload in chosen if workload.name in noisy]
+            seen = compare(before, after, rules)
+            again = {change.workload for change in seen if undecided(change, rules)}
+            chosen = [workload for workload in chosen if workload.name in again]
             if not chosen:
                 break
     return _show_changes(before, after, rules, given)

@@ -14,7 +14,7 @@ import pytest
 
 from lazyt.__main__ import main
 from lazyt.bench import report
-from lazyt.bench.comparison import Change, Rules, compare, conclusion
+from lazyt.bench.comparison import Change, Rules, compare, conclusion, undecided
 from lazyt.bench.report import format_time, main_table, summary
 from lazyt.bench.results import (
     SCHEMA,
@@ -221,6 +221,19 @@ def test_looking_again_makes_no_false_alarm_likelier() -> None:
             found += change.verdict == "slower" and ratio > 1
     assert alarms <= 2
     assert found > first
+
+
+def test_more_rounds_are_wanted_where_they_can_change_the_exit_code() -> None:
+    def wanted(ratio: float, noise: float) -> tuple[str, bool, bool]:
+        runs = two_workloads(1e-3, 1, noise), two_workloads(1e-3 * ratio, 2, noise)
+        change = told(*runs)["relu", "lazyt"]
+        return change.verdict, change.fails, undecided(change, Rules())
+
+    assert wanted(1.0, 0.5) == ("too noisy", False, True)
+    assert wanted(1.0, 0.02) == ("no difference", False, False)
+    assert wanted(1.1, 0.08) == ("slower", False, True)  # by 5 % or less, perhaps
+    assert wanted(1.035, 0.01) == ("slower", False, False)
+    assert wanted(1.2, 0.02) == ("slower", True, False)
 
 
 def test_pairs_forgive_what_hits_both() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lazyt import ops
-from lazyt.codegen.cuda import threads
+from lazyt.codegen.cuda import target, threads
 from lazyt.compiler import compile_graph, run_passes
 from lazyt.errors import InternalError
 from lazyt.ir.graph import Node, topological
@@ -66,7 +66,7 @@ def test_vectors_that_begin_inside_of_one_are_found(monkeypatch: pytest.MonkeyPa
 
 
 def test_reads_behind_a_buffer_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = emulated.program_text
+    text = target.program_text
 
     def shifted(printed: Any) -> str:
         made = text(printed)
