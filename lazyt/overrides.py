@@ -1,8 +1,6 @@
 """``__torch_function__`` of arguments, for functions of your own that ask for it.
 
-Most of lazyt's own functions ask where an argument is no tensor and they do not know what to do
-with it. They do not ask subclasses of Tensor, whose objects are the tensors that they are: a class
-that defines ``__torch_function__`` all the same is warned of.
+lazyt's own functions ask, too.
 """
 
 from __future__ import annotations
@@ -11,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from lazyt.compat.absent import explain_absence as _explain_absence
+from lazyt.functional import overriding as _overriding
 from lazyt.handle.tensor import Tensor
 
 __all__ = [
@@ -26,7 +25,7 @@ def is_tensor_like(inp: Any) -> bool:
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     """Whether the class of an argument has ``__torch_function__``."""
-    return any(hasattr(type(given), "__torch_function__") for given in relevant_args)
+    return bool(_overriding.candidates(relevant_args))
 
 
 def has_torch_function_unary(argument: Any) -> bool:
@@ -44,20 +43,13 @@ def handle_torch_function(
 ) -> Any:
     """What the first ``__torch_function__`` among the arguments, those of derived classes first,
     makes of the call. Raises TypeError where all of them return NotImplemented."""
-    given: list[Any] = []
-    for value in relevant_args:
-        kind = type(value)
-        if hasattr(kind, "__torch_function__") and kind not in map(type, given):
-            places = (i for i, other in enumerate(given) if issubclass(kind, type(other)))
-            given.insert(next(places, len(given)), value)
-    kinds = tuple(map(type, given))
-    for value in given:
-        result = value.__torch_function__(public_api, kinds, args, kwargs)
-        if result is not NotImplemented:
-            return result
+    found = _overriding.candidates(relevant_args)
+    result = _overriding.first_answer(public_api, found, args, kwargs)
+    if result is not NotImplemented:
+        return result
     raise TypeError(
         f"no implementation found for '{public_api.__module__}.{public_api.__name__}' on types "
-        f"that implement __torch_function__: {list(kinds)}"
+        f"that implement __torch_function__: {list(map(type, found))}"
     )
 
 

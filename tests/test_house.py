@@ -99,6 +99,7 @@ TABLES = {
     "functional/__init__.py: _THEIRS": "what PyTorch has in its module of that name",
     "functional/indexing/picking.py: _RULES": "scalar functions",
     "functional/indexing/writes.py: _KINDS": "values of the argument reduce=, and scalar functions",
+    "functional/overriding.py: _OPERATORS": "how PyTorch calls operators that it asks about",
     "handle/interop/numpy_calls.py: _OPERATORS": "NumPy's functions",
 }
 #: How many modules a folder has at most.

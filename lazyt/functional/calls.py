@@ -22,12 +22,12 @@ import numpy as np
 
 from lazyt.errors import DTypeError, LazytError
 from lazyt.functional.operands import as_number
+from lazyt.functional.overriding import answered, candidates, may_be_overridden, switch
 from lazyt.handle.autocast import as_on_gpus
 from lazyt.handle.function_table import Entry, entry_of
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, package_name
 from lazyt.ir.source_lines import position_of, recording
-from lazyt.overrides import handle_torch_function
 from lazyt.tracing.symbolic_numbers import SYMBOLIC
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -294,16 +294,6 @@ def by_old_form(forms: Iterable[str], name: str, args: Any, kwargs: Any) -> tupl
     return None
 
 
-def _with_own_answer(values: Iterable[Any]) -> list[Any]:
-    """Arguments that are no tensors, but whose classes say what functions make of them."""
-    flat = [p for v in values for p in (v if isinstance(v, (tuple, list)) else (v,))]
-    return [
-        part
-        for part in flat
-        if not isinstance(part, Tensor) and hasattr(type(part), "__torch_function__")
-    ]
-
-
 def explained(function: F, name: str, home: str, method: bool = False) -> F:
     """``function`` whose failing calls are explained under ``name``, a name in module ``home``."""
     skip = int(method)
@@ -338,9 +328,8 @@ def explained(function: F, name: str, home: str, method: bool = False) -> F:
                 recording.here = get_ident(), position_of(_frame(1))
             return function(*args, **kwargs)
         except (TypeError, AttributeError, ValueError, LazytError) as error:
-            given = _with_own_answer((*args, *kwargs.values()))
-            if given:
-                return handle_torch_function(call, given, *args, **kwargs)
+            if not switch.on and candidates((*args, *kwargs.values())):
+                return answered(call, args, kwargs)
             if kwargs and (renamed := _by_our_names(function, kwargs)) is not None:
                 return call(*args, **renamed)
             if old_forms and (old := by_old_form(old_forms, name, args, kwargs)) is not None:
@@ -368,7 +357,7 @@ def is_wrapped(function: Callable[..., Any]) -> bool:
 
 
 def explain_calls(
-    names: dict[str, Any], public: Iterable[str], home: str, prefix: str = ""
+    names: dict[str, Any], public: Sequence[str], home: str, prefix: str = ""
 ) -> None:
     """Wrap the functions called ``public`` among the ``names`` of module ``home``.
 
@@ -382,3 +371,4 @@ def explain_calls(
         if known and is_wrapped(value):
             names[name] = explained(as_on_gpus(value), prefix + name, home)
             names[name].__qualname__ = name
+    may_be_overridden(names, public, home)

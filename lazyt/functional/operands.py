@@ -11,6 +11,7 @@ import numpy as np
 
 from lazyt import ops
 from lazyt.errors import BoundsError, DTypeError, NumberError, ShapeError
+from lazyt.functional.overriding import answered
 from lazyt.functional.type_promotion import promote_operands, promote_pair, promote_scalar
 from lazyt.handle.function_table import pair_forms
 from lazyt.handle.tensor import Tensor
@@ -163,7 +164,10 @@ def sizes_by_name(name: str) -> Callable[[_Function], _Function]:
         def call(input: Any, *numbers: Any, **named: Any) -> Any:
             if name in named and not numbers:
                 numbers = (named.pop(name),)
-            return function(input, *numbers, **named)
+            try:
+                return function(input, *numbers, **named)
+            except TypeError:
+                return answered(call, (input, *numbers), named)
 
         return cast(_Function, call)
 

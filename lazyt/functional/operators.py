@@ -14,6 +14,7 @@ from lazyt.functional.elementwise import arithmetic as a
 from lazyt.functional.elementwise import choice, division, special_functions, unary
 from lazyt.functional.indexing.brackets import getitem, setitem
 from lazyt.functional.linalg.products import matmul
+from lazyt.functional.overriding import as_method, undecided
 from lazyt.functional.printing import format_tensor, frame_text, hides_all
 from lazyt.functional.quick import quick
 from lazyt.functional.results import add_method, short_forms
@@ -34,19 +35,23 @@ _OPERANDS = (
 Function = Callable[..., Tensor]
 
 
-def _forward(function: Function) -> Callable[[Tensor, Any], Any]:
+def _forward(function: Function, name: str) -> Callable[[Tensor, Any], Any]:
+    """``name``: what the method is called."""
+
     def operate(self: Tensor, other: Any) -> Any:
         if isinstance(other, _OPERANDS):
             return function(self, other)
         if isinstance(other, np.ndarray):
             return function(self, as_tensor(other))
-        return NotImplemented
+        return undecided(name, self, other)
 
     operate.__name__ = function.__name__
     return operate
 
 
-def _reflected(function: Function, as_reciprocal: bool = False) -> Callable[[Tensor, Any], Any]:
+def _reflected(
+    function: Function, name: str, as_reciprocal: bool = False
+) -> Callable[[Tensor, Any], Any]:
     """``as_reciprocal``: autocast takes it for a multiple of the reciprocal, as PyTorch's is."""
 
     def operate(self: Tensor, other: Any) -> Any:
@@ -56,7 +61,7 @@ def _reflected(function: Function, as_reciprocal: bool = False) -> Callable[[Ten
             return function(other, self)
         if isinstance(other, np.ndarray):
             return function(as_tensor(other), self)
-        return NotImplemented
+        return undecided(name, self, other)
 
     operate.__name__ = function.__name__
     return operate
@@ -65,13 +70,17 @@ def _reflected(function: Function, as_reciprocal: bool = False) -> Callable[[Ten
 def _matmul(self: Tensor, other: Any) -> Any:
     if isinstance(other, np.ndarray):
         other = as_tensor(other)
-    return matmul(self, other) if isinstance(other, Tensor) else NotImplemented
+    if isinstance(other, Tensor):
+        return matmul(self, other)
+    return undecided("__matmul__", self, other)
 
 
 def _reflected_matmul(self: Tensor, other: Any) -> Any:
     if isinstance(other, np.ndarray):
         other = as_tensor(other)
-    return matmul(other, self) if isinstance(other, Tensor) else NotImplemented
+    if isinstance(other, Tensor):
+        return matmul(other, self)
+    return undecided("__rmatmul__", self, other)
 
 
 def _delete(self: Tensor, index: Any) -> None:
@@ -100,23 +109,27 @@ def _add_operators() -> None:
     for function in (a.add, a.sub, a.mul, division.div):
         short_forms[function] = quick(function)
     for name, function in _ARITHMETIC.items():
-        forward = quick(_forward(function)) if name in _QUICK else _forward(function)
-        add_method(f"__{name}__", forward, inplace=True)
+        dunder = f"__{name}__"
+        is_quick = name in _QUICK
+        forward = _forward(function, dunder)
+        forward = quick(forward) if is_quick else forward
+        add_method(dunder, forward, inplace=True)
         # Of two tensors that lie in memory in different orders the first decides about the result.
         if name in _COMMUTATIVE:
             add_method(f"__r{name}__", forward)
         else:
-            backward = _reflected(function, as_reciprocal=name == "truediv")
-            add_method(f"__r{name}__", quick(backward, True) if name in _QUICK else backward)
+            dunder = f"__r{name}__"
+            backward = _reflected(function, dunder, as_reciprocal=name == "truediv")
+            add_method(dunder, quick(backward, True) if is_quick else backward)
     add_method("__matmul__", _matmul)
     add_method("__rmatmul__", _reflected_matmul)
     add_method("__delitem__", _delete)
-    add_method("__rdiv__", _reflected(division.div, as_reciprocal=True))
+    add_method("__rdiv__", _reflected(division.div, "__rdiv__", as_reciprocal=True))
     for function in (a.eq, a.ne, a.lt, a.le, a.gt, a.ge):
-        add_method(f"__{function.__name__}__", quick(_forward(function)))
-    add_method("__neg__", unary.neg)
-    add_method("__pos__", unary.positive)
-    add_method("__abs__", unary.abs)
+        dunder = f"__{function.__name__}__"
+        add_method(dunder, quick(_forward(function, dunder)))
+    for name, of_one in (("neg", unary.neg), ("pos", unary.positive), ("abs", unary.abs)):
+        add_method(f"__{name}__", as_method(of_one))
     add_method("__invert__", unary.invert)
     add_method("__getitem__", getitem)
     add_method("__setitem__", setitem)
@@ -189,6 +202,10 @@ def attach(entry: Entry) -> None:
     add_method(name, function, inplace=bool(entry.inplace) and not is_inplace)
     if is_wrapped(function):
         setattr(Tensor, name, explained(as_on_gpus(function), name, "lazyt", method=True))
+    else:
+        setattr(Tensor, name, as_method(function))
     if entry.inplace == "function":
         changed = name if is_inplace else f"{name}_"
-        INPLACE_FUNCTIONS[changed] = getattr(Tensor, changed)
+        INPLACE_FUNCTIONS[changed] = method = getattr(Tensor, changed)
+        if is_inplace or not is_wrapped(method):
+            setattr(Tensor, changed, as_method(method))

@@ -14,6 +14,7 @@ from typing import Any
 
 from lazyt.config import config
 from lazyt.functional.operands import constant_of
+from lazyt.functional.overriding import answered
 from lazyt.handle import pending
 from lazyt.handle.autocast import mode as cast_mode
 from lazyt.handle.device import pending_storages
@@ -111,7 +112,10 @@ def quick_unary(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     def operate(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         if type(input) is not Tensor or out is not None or hook.watcher is not None:
-            return slow(input, out=out)
+            try:
+                return slow(input, out=out)
+            except (TypeError, AttributeError):
+                return answered(operate)
         storage = input._storage
         x = storage.node
         view = input._view

@@ -12,6 +12,8 @@ import numpy as np
 from lazyt import ops
 from lazyt.errors import DTypeError, GradientError, LazytError, warn
 from lazyt.functional.calls import by_old_form, explain_call
+from lazyt.functional.operands import require_tensor
+from lazyt.functional.overriding import answered, candidates, switch, undecided
 from lazyt.functional.result_layout import arrange_like
 from lazyt.functional.type_promotion import c_name, can_cast, torch_name
 from lazyt.handle import pending
@@ -243,9 +245,10 @@ def inplace_form(function: Callable[..., Any], name: str) -> Callable[..., Tenso
         if dunder and isinstance(args[0], (list, tuple, str, dict, type(None))):
             return NotImplemented
         if not isinstance(self, Tensor):
-            raise DTypeError(
-                f"{name}(): argument 'input' (position 1) must be Tensor, not {type(self).__name__}"
-            )
+            try:
+                require_tensor(self, name)
+            except DTypeError:
+                return answered(write, (self, *args), kwargs)
         check_writable(self)
         if self._view is not None:
             self._view.refuse_repeats()
@@ -267,6 +270,8 @@ def inplace_form(function: Callable[..., Any], name: str) -> Callable[..., Tenso
         try:
             result = function(self, *args, **kwargs) if short is None else short(self, args[0])
         except (TypeError, AttributeError, ValueError, LazytError) as error:
+            if not switch.on and candidates((self, *args, *kwargs.values())):
+                return answered(write, (self, *args), kwargs)
             if (old := by_old_form(old_forms, name, (self, *args), kwargs)) is not None:
                 return write(*old[0], **old[1])
             better = explain_call(error, function, name, (self, *args), kwargs, 1)
@@ -274,7 +279,7 @@ def inplace_form(function: Callable[..., Any], name: str) -> Callable[..., Tenso
                 raise
             raise better from None
         if result is NotImplemented:
-            return result
+            return undecided(name, self, args[0])
         if self.dtype.kind == "c" and isinstance(result, Tensor) and result.dtype.kind == "f":
             raise LazytError(f"In-place {name[:-1]} is not supported for complex tensors.")
         return write_result(self, result)

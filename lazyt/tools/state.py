@@ -102,6 +102,9 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "_expressions": ("atomic", "memo: expressions of operands of two dtypes"),
         "_mapped": ("atomic", "memo: expressions of maps"),
     },
+    "functional.overriding": {
+        "switch": ("atomic", "whether functions ask, from when somebody may want to be asked"),
+    },
     "functional.printing": {"_OPTIONS": ("user", "set_printoptions")},
     "functional.random.generators": {
         "default_generator": ("atomic", "seed and number of calls; checkpoint notes its keys there")

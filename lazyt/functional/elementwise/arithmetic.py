@@ -29,6 +29,7 @@ from lazyt.functional.operands import (
     wrong_arguments,
 )
 from lazyt.functional.operands import scalar_build as scalar_build
+from lazyt.functional.overriding import answered
 from lazyt.functional.result_layout import elementwise, preserving
 from lazyt.functional.results import give, inplace_form, short_forms
 from lazyt.functional.type_promotion import (
@@ -108,12 +109,15 @@ def _in_old_form(
 )
 def add(input: Any, other: Any, *old: Any, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """``input + alpha * other``. Raises ShapeError, DTypeError as PyTorch does."""
-    if old:
-        return _in_old_form(add, (input, other, *old), alpha, out)
-    x, y, dtype = pair(input, other, "add")
-    if alpha != 1 or isinstance(alpha, bool):
-        x, y, dtype = pair(input, _scale(other, alpha, dtype), "add")
-    return give(mapped(_ADD, (x, y), dtype, dtype), "Add", (input, other), out)
+    try:
+        if old:
+            return _in_old_form(add, (input, other, *old), alpha, out)
+        x, y, dtype = pair(input, other, "add")
+        if alpha != 1 or isinstance(alpha, bool):
+            x, y, dtype = pair(input, _scale(other, alpha, dtype), "add")
+        return give(mapped(_ADD, (x, y), dtype, dtype), "Add", (input, other), out)
+    except (TypeError, AttributeError):
+        return answered()
 
 
 @function(
@@ -121,14 +125,17 @@ def add(input: Any, other: Any, *old: Any, alpha: Any = 1, out: Tensor | None = 
 )
 def sub(input: Any, other: Any, *old: Any, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """``input - alpha * other``. Raises DTypeError for bool operands."""
-    if old:
-        return _in_old_form(sub, (input, other, *old), alpha, out)
-    if any(isinstance(o, bool) or getattr(o, "dtype", None) is bool_ for o in (input, other)):
-        _refuse_bool(input, other)
-    x, y, dtype = pair(input, other, "sub")
-    if alpha != 1 or isinstance(alpha, bool):
-        x, y, dtype = pair(input, _scale(other, alpha, dtype, -1), "sub")
-    return give(mapped(_SUB, (x, y), dtype, dtype), "Sub", (input, other), out)
+    try:
+        if old:
+            return _in_old_form(sub, (input, other, *old), alpha, out)
+        if any(isinstance(o, bool) or getattr(o, "dtype", None) is bool_ for o in (input, other)):
+            _refuse_bool(input, other)
+        x, y, dtype = pair(input, other, "sub")
+        if alpha != 1 or isinstance(alpha, bool):
+            x, y, dtype = pair(input, _scale(other, alpha, dtype, -1), "sub")
+        return give(mapped(_SUB, (x, y), dtype, dtype), "Sub", (input, other), out)
+    except (TypeError, AttributeError):
+        return answered()
 
 
 def _refuse_bool(a: Any, b: Any) -> None:
@@ -156,15 +163,21 @@ def _refuse_bool(a: Any, b: Any) -> None:
 )
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """``other - alpha * input``. Raises DTypeError as ``sub``, and unless ``input`` is a tensor."""
-    check_pair(input, other, "rsub")
-    return sub(other, input, alpha=alpha)
+    try:
+        check_pair(input, other, "rsub")
+        return sub(other, input, alpha=alpha)
+    except (TypeError, AttributeError):
+        return answered()
 
 
 @function(method=True, inplace="method", checks=True, saves="p", takes_number=True)
 def mul(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """``input * other``; of bools, the logical and."""
-    x, y, dtype = pair(input, other, "mul")
-    return give(mapped(_MUL, (x, y), dtype, dtype), "Mul", (input, other), out)
+    try:
+        x, y, dtype = pair(input, other, "mul")
+        return give(mapped(_MUL, (x, y), dtype, dtype), "Mul", (input, other), out)
+    except (TypeError, AttributeError):
+        return answered()
 
 
 def _square(x: Expr) -> Expr:
@@ -228,38 +241,44 @@ declare_grad_fn("PowBackward0", saves="a", layout=_order_of_powers)  # to a numb
 )
 def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     """``input ** exponent``. Raises LazytError for integers to negative integer powers."""
-    if use.any and out is None:
-        input, exponent = raised_on_gpu(input), raised_on_gpu(exponent)
-    x, y, dtype = pair(input, exponent, "pow")
-    name = "PowBackward1"
-    if not isinstance(exponent, Tensor):
-        name = "PowBackward0"
-        number = as_number(exponent)
-        if dtype.kind in "bui" and isinstance(number, (int, float)) and number < 0:
-            raise LazytError("Integers to negative integer powers are not allowed.")
-        build = _power_of(number)
-        if (dtype.is_half or dtype.kind in "ui") and build is None:
-            refuse_number(number, dtype)
+    try:
+        if use.any and out is None:
+            input, exponent = raised_on_gpu(input), raised_on_gpu(exponent)
+        x, y, dtype = pair(input, exponent, "pow")
+        name = "PowBackward1"
+        if not isinstance(exponent, Tensor):
+            name = "PowBackward0"
+            number = as_number(exponent)
+            if dtype.kind in "bui" and isinstance(number, (int, float)) and number < 0:
+                raise LazytError("Integers to negative integer powers are not allowed.")
+            build = _power_of(number)
+            if (dtype.is_half or dtype.kind in "ui") and build is None:
+                refuse_number(number, dtype)
+            if dtype is bool_:
+                power = _TRUTH_POWERS[bool(exponent)]
+                return give(mapped(power, (x,), bool_, bool_), name, (input, exponent), out)
+            if build is not None:
+                return give(mapped(build, (x,), dtype, dtype), name, (input, exponent), out)
         if dtype is bool_:
-            power = _TRUTH_POWERS[bool(exponent)]
-            return give(mapped(power, (x,), bool_, bool_), name, (input, exponent), out)
-        if build is not None:
-            return give(mapped(build, (x,), dtype, dtype), name, (input, exponent), out)
-    if dtype is bool_:
-        raise NoKernelError("\"pow\" not implemented for 'Bool'")
-    return give(mapped(_POW, (x, y), dtype, dtype), name, (input, exponent), out)
+            raise NoKernelError("\"pow\" not implemented for 'Bool'")
+        return give(mapped(_POW, (x, y), dtype, dtype), name, (input, exponent), out)
+    except (TypeError, AttributeError):
+        return answered()
 
 
 @function(method=True, checks=True, forms=_POWER_FORMS)
 def float_power(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     """``input ** exponent`` in float64, of complex numbers in complex128."""
-    x, y, common = pair(input, exponent, "float_power")
-    wide = complex128 if common.kind == "c" else float64
-    number = None if isinstance(exponent, Tensor) else as_number(exponent)
-    build = _power_of(number)
-    if build is not None:
-        return give(mapped(build, (x,), wide, wide), "Pow", (input, exponent), out)
-    return give(mapped(_POW, (x, y), wide, wide), "Pow", (input, exponent), out)
+    try:
+        x, y, common = pair(input, exponent, "float_power")
+        wide = complex128 if common.kind == "c" else float64
+        number = None if isinstance(exponent, Tensor) else as_number(exponent)
+        build = _power_of(number)
+        if build is not None:
+            return give(mapped(build, (x,), wide, wide), "Pow", (input, exponent), out)
+        return give(mapped(_POW, (x, y), wide, wide), "Pow", (input, exponent), out)
+    except (TypeError, AttributeError):
+        return answered()
 
 
 def _require_tensors(input: Any, other: Any, name: str, numbers: bool) -> None:
@@ -292,11 +311,14 @@ def _same(
     kernel = name if scalar is None else f"{name[8]}shift"
 
     def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
-        _require_tensors(input, other, name, "i" in kinds and "f" not in kinds)
-        x, y, dtype = pair(input, other, name)
-        if dtype.kind not in kinds:
-            raise NoKernelError(f"\"{kernel}_cpu\" not implemented for '{torch_name(dtype)}'")
-        return give(mapped(build, (x, y), dtype, dtype), title, (input, other), out)
+        try:
+            _require_tensors(input, other, name, "i" in kinds and "f" not in kinds)
+            x, y, dtype = pair(input, other, name)
+            if dtype.kind not in kinds:
+                raise NoKernelError(f"\"{kernel}_cpu\" not implemented for '{torch_name(dtype)}'")
+            return give(mapped(build, (x, y), dtype, dtype), title, (input, other), out)
+        except (TypeError, AttributeError):
+            return answered(function)
 
     return _declared(function, name, doc, facts)
 
@@ -306,13 +328,16 @@ def _floating(name: str, title: str, doc: str, **facts: Any) -> Binary:
     build = scalar_build(name)
 
     def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
-        _require_tensors(input, other, name, name in ("copysign", "xlogy"))
-        input, other = floating_number(input), floating_number(other)
-        x, y, dtype = pair(input, other, name)
-        dtype = inexact(dtype)
-        if dtype.kind == "c":
-            raise NoKernelError(f"\"{name}_cpu\" not implemented for '{torch_name(dtype)}'")
-        return give(mapped(build, (x, y), dtype, dtype), title, (input, other), out)
+        try:
+            _require_tensors(input, other, name, name in ("copysign", "xlogy"))
+            input, other = floating_number(input), floating_number(other)
+            x, y, dtype = pair(input, other, name)
+            dtype = inexact(dtype)
+            if dtype.kind == "c":
+                raise NoKernelError(f"\"{name}_cpu\" not implemented for '{torch_name(dtype)}'")
+            return give(mapped(build, (x, y), dtype, dtype), title, (input, other), out)
+        except (TypeError, AttributeError):
+            return answered(function)
 
     return _declared(function, name, doc, {"inplace": "method", **facts})
 
@@ -322,10 +347,13 @@ def _comparison(name: str, doc: str, **facts: Any) -> Binary:
     build, kinds = scalar_build(name), FUNCTIONS[name].kinds
 
     def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
-        x, y, dtype = pair(input, other, name)
-        if dtype.kind not in kinds:
-            raise NoKernelError(f"\"{name}_cpu\" not implemented for '{torch_name(dtype)}'")
-        return give(mapped(build, (x, y), dtype, None), name, (input, other), out)
+        try:
+            x, y, dtype = pair(input, other, name)
+            if dtype.kind not in kinds:
+                raise NoKernelError(f"\"{name}_cpu\" not implemented for '{torch_name(dtype)}'")
+            return give(mapped(build, (x, y), dtype, None), name, (input, other), out)
+        except (TypeError, AttributeError):
+            return answered(function)
 
     return _declared(function, name, doc, {"inplace": "method", **facts})
 
@@ -335,9 +363,12 @@ def _logical(name: str, doc: str, **facts: Any) -> Binary:
     build = scalar_build(name)
 
     def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
-        _require_tensors(input, other, name, False)
-        x, y, _ = pair(input, other, name)
-        return give(mapped(build, (x, y), bool_, None), name, (input, other), out)
+        try:
+            _require_tensors(input, other, name, False)
+            x, y, _ = pair(input, other, name)
+            return give(mapped(build, (x, y), bool_, None), name, (input, other), out)
+        except (TypeError, AttributeError):
+            return answered(function)
 
     return _declared(function, name, doc, {"inplace": "method", **facts})
 
@@ -427,13 +458,19 @@ def result_type(tensor: Any, other: Any) -> DType:
 
     Numbers are weaker than tensors: of a float64 tensor and ``1j`` it is complex128.
     """
-    return operand_dtype([tensor, other])
+    try:
+        return operand_dtype([tensor, other])
+    except (TypeError, AttributeError):
+        return answered()
 
 
 @function(method=True, inplace="function", checks=True)
 def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input ** 2``."""
-    return pow(input, 2, out=out)
+    try:
+        return pow(input, 2, out=out)
+    except (TypeError, AttributeError):
+        return answered()
 
 
 declare_grad_fn("ToCopy", layout=preserving)

@@ -20,6 +20,7 @@ from lazyt.functional.operands import (
     pair,
     scalar_build,
 )
+from lazyt.functional.overriding import answered
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import inexact, torch_name
 from lazyt.handle.function_table import declare, function
@@ -43,26 +44,29 @@ def div(
     Whole numbers divide truly in the default dtype. Raises LazytError for another mode, and for
     whole numbers rounded after a division by 0.
     """
-    if rounding_mode == "floor":
-        return _divided_down(input, other, "Div", out)
-    if rounding_mode is None:
-        input, other = floating_number(input), floating_number(other)
-    x, y, dtype = pair(input, other, "div")
-    if rounding_mode is None:
-        dtype = inexact(dtype)
-        return give(mapped(_DIV, (x, y), dtype, dtype), "Div", (input, other), out)
-    if rounding_mode != "trunc":
-        raise LazytError(
-            "div expected rounding_mode to be one of None, 'trunc', or 'floor' "
-            f"but found '{rounding_mode}'"
-        )
-    if dtype.kind in "bc":
-        raise NoKernelError(f"\"div_trunc_cpu\" not implemented for '{torch_name(dtype)}'")
-    _refuse_zeros(x, y, dtype)
-    build = _TRUNC_DIVIDE.get(dtype, trunc_divide)
-    if dtype.is_half and (not isinstance(other, Tensor) or other.shape.numel() == 1):
-        build = _TRUNC_DIVIDE[float32]  # PyTorch's kernel for one divisor does not round first
-    return give(mapped(build, (x, y), dtype, dtype), "Div", (input, other), out)
+    try:
+        if rounding_mode == "floor":
+            return _divided_down(input, other, "Div", out)
+        if rounding_mode is None:
+            input, other = floating_number(input), floating_number(other)
+        x, y, dtype = pair(input, other, "div")
+        if rounding_mode is None:
+            dtype = inexact(dtype)
+            return give(mapped(_DIV, (x, y), dtype, dtype), "Div", (input, other), out)
+        if rounding_mode != "trunc":
+            raise LazytError(
+                "div expected rounding_mode to be one of None, 'trunc', or 'floor' "
+                f"but found '{rounding_mode}'"
+            )
+        if dtype.kind in "bc":
+            raise NoKernelError(f"\"div_trunc_cpu\" not implemented for '{torch_name(dtype)}'")
+        _refuse_zeros(x, y, dtype)
+        build = _TRUNC_DIVIDE.get(dtype, trunc_divide)
+        if dtype.is_half and (not isinstance(other, Tensor) or other.shape.numel() == 1):
+            build = _TRUNC_DIVIDE[float32]  # PyTorch's kernel for one divisor does not round first
+        return give(mapped(build, (x, y), dtype, dtype), "Div", (input, other), out)
+    except (TypeError, AttributeError):
+        return answered()
 
 
 def _trunc_divide(dtype: DType) -> Build:
@@ -115,7 +119,10 @@ def _refuse_zeros(dividend: Node, divisor: Node, dtype: DType) -> None:
 @function(method=True, inplace="method", checks=True, saves="x")
 def floor_divide(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """``input / other`` rounded down. Raises LazytError for a whole number by 0."""
-    return _divided_down(input, other, "FloorDivide", out)
+    try:
+        return _divided_down(input, other, "FloorDivide", out)
+    except (TypeError, AttributeError):
+        return answered()
 
 
 def _divided_down(input: Any, other: Any, title: str, out: Tensor | None) -> Tensor:
@@ -132,11 +139,14 @@ def remainder(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
 
     Raises LazytError for a whole number by 0.
     """
-    x, y, dtype = pair(input, other, "remainder")
-    if dtype.kind in "bc":
-        raise NoKernelError(f"\"remainder_cpu\" not implemented for '{torch_name(dtype)}'")
-    _refuse_zeros(x, y, dtype)
-    return give(mapped(_MOD, (x, y), dtype, dtype), "Remainder", (input, other), out)
+    try:
+        x, y, dtype = pair(input, other, "remainder")
+        if dtype.kind in "bc":
+            raise NoKernelError(f"\"remainder_cpu\" not implemented for '{torch_name(dtype)}'")
+        _refuse_zeros(x, y, dtype)
+        return give(mapped(_MOD, (x, y), dtype, dtype), "Remainder", (input, other), out)
+    except (TypeError, AttributeError):
+        return answered()
 
 
 @function(method=True, inplace="method", checks=True, saves="o", forms=TENSOR_FIRST)
@@ -145,11 +155,14 @@ def fmod(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
 
     Raises LazytError for a whole number by 0.
     """
-    x, y, dtype = pair(input, other, "fmod")
-    if dtype.kind in "bc":
-        raise NoKernelError(f"\"fmod_cpu\" not implemented for '{torch_name(dtype)}'")
-    _refuse_zeros(x, y, dtype)
-    return give(mapped(_FMOD, (x, y), dtype, dtype), "Fmod", (input, other), out)
+    try:
+        x, y, dtype = pair(input, other, "fmod")
+        if dtype.kind in "bc":
+            raise NoKernelError(f"\"fmod_cpu\" not implemented for '{torch_name(dtype)}'")
+        _refuse_zeros(x, y, dtype)
+        return give(mapped(_FMOD, (x, y), dtype, dtype), "Fmod", (input, other), out)
+    except (TypeError, AttributeError):
+        return answered()
 
 
 # Other names that PyTorch has for the same function.

@@ -12,6 +12,7 @@ from lazyt.errors import DTypeError, LazytError, NoKernelError
 from lazyt.functional.creation.nesting import refuse_number
 from lazyt.functional.elementwise.arithmetic import scalar_build
 from lazyt.functional.operands import Build, constant_of, mapped, require_tensor
+from lazyt.functional.overriding import answered
 from lazyt.functional.quick import quick_unary
 from lazyt.functional.result_layout import rounding
 from lazyt.functional.results import FOUND_DTYPE, give
@@ -321,11 +322,14 @@ isneginf = _signing("isneginf", "Where the value is -inf.", _isneginf)
 @function(method=True, inplace="function", checks=True)
 def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The part after the point, with the sign of x. Raises NoKernelError for whole numbers."""
-    node = require_tensor(input, "frac").node
-    dtype = node.dtype
-    if dtype.kind != "f":
-        raise NoKernelError(f"\"frac_cpu\" not implemented for '{torch_name(dtype)}'")
-    return give(mapped(_frac, (node,), dtype, dtype), "Frac", (input,), out)
+    try:
+        node = require_tensor(input, "frac").node
+        dtype = node.dtype
+        if dtype.kind != "f":
+            raise NoKernelError(f"\"frac_cpu\" not implemented for '{torch_name(dtype)}'")
+        return give(mapped(_frac, (node,), dtype, dtype), "Frac", (input,), out)
+    except (TypeError, AttributeError):
+        return answered()
 
 
 _NEG, _ROUND = scalar_build("neg"), scalar_build("round")
@@ -335,39 +339,51 @@ _NOT, _INVERT = scalar_build("logical_not"), scalar_build("bitwise_not")
 @function(method=True, inplace="function", checks=True, out_dtype=FOUND_DTYPE)
 def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``-input``. Raises DTypeError for bools."""
-    node = require_tensor(input, "neg").node
-    if node.dtype is bool_:
-        raise DTypeError(
-            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
-            "invert a mask, use the `~` or `logical_not()` operator instead."
-        )
-    return give(mapped(_NEG, (node,), node.dtype, node.dtype), "Neg", (input,), out)
+    try:
+        node = require_tensor(input, "neg").node
+        if node.dtype is bool_:
+            raise DTypeError(
+                "Negation, the `-` operator, on a bool tensor is not supported. If you are trying "
+                "to invert a mask, use the `~` or `logical_not()` operator instead."
+            )
+        return give(mapped(_NEG, (node,), node.dtype, node.dtype), "Neg", (input,), out)
+    except (TypeError, AttributeError):
+        return answered()
 
 
 @function(method=True, checks=True)
 def positive(input: Tensor) -> Tensor:
     """``+input``: the tensor itself. Raises DTypeError for bools."""
-    if require_tensor(input, "positive").dtype is bool_:
-        raise DTypeError("The `+` operator, on a bool tensor is not supported.")
-    return input
+    try:
+        if require_tensor(input, "positive").dtype is bool_:
+            raise DTypeError("The `+` operator, on a bool tensor is not supported.")
+        return input
+    except (TypeError, AttributeError):
+        return answered()
 
 
 @function(method=True, inplace="method", checks=True)
 def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Where ``input`` is false (zero)."""
-    node = require_tensor(input, "logical_not").node
-    return give(mapped(_NOT, (node,), bool_, None), "logical_not", (input,), out)
+    try:
+        node = require_tensor(input, "logical_not").node
+        return give(mapped(_NOT, (node,), bool_, None), "logical_not", (input,), out)
+    except (TypeError, AttributeError):
+        return answered()
 
 
 @function(method=True, inplace="method", checks=True)
 def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Every bit inverted; of bools, the logical not. Raises DTypeError for floating point."""
-    node = require_tensor(input, "bitwise_not").node
-    dtype = node.dtype
-    if dtype.kind == "f":
-        raise NoKernelError(f"\"bitwise_not_cpu\" not implemented for '{torch_name(dtype)}'")
-    build = _NOT if dtype is bool_ else _INVERT
-    return give(mapped(build, (node,), dtype, dtype), "bitwise_not", (input,), out)
+    try:
+        node = require_tensor(input, "bitwise_not").node
+        dtype = node.dtype
+        if dtype.kind == "f":
+            raise NoKernelError(f"\"bitwise_not_cpu\" not implemented for '{torch_name(dtype)}'")
+        build = _NOT if dtype is bool_ else _INVERT
+        return give(mapped(build, (node,), dtype, dtype), "bitwise_not", (input,), out)
+    except (TypeError, AttributeError):
+        return answered()
 
 
 def invert(input: Tensor) -> Tensor:
@@ -390,37 +406,46 @@ def _round_from(x: Expr, scale: Expr) -> Expr:
 @function(method=True, inplace="function", checks=True, layout=rounding, out_dtype=FOUND_DTYPE)
 def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
     """The nearest whole number, or multiple of ``10**-decimals``; halves go to even."""
-    node = require_tensor(input, "round").node
-    decimals = operator.index(decimals)
-    dtype: DType = node.dtype
-    if dtype is bool_ or (dtype.kind != "f" and decimals):
-        kernel = "round_cpu" if decimals else "round_vml_cpu"
-        raise NoKernelError(f"\"{kernel}\" not implemented for '{torch_name(dtype)}'")
-    if dtype.kind != "f":
-        return give(ops.cast(node, dtype), "Round", (input,), out)
-    if not decimals:
-        return give(mapped(_ROUND, (node,), dtype, dtype), "Round", (input,), out)
-    scale = constant_of(math.pow(10.0, math.fabs(decimals)), dtype.compute)
-    build = _round_to if decimals > 0 else _round_from
-    return give(mapped(build, (node, scale), dtype, dtype), "Round", (input,), out)
+    try:
+        node = require_tensor(input, "round").node
+        decimals = operator.index(decimals)
+        dtype: DType = node.dtype
+        if dtype is bool_ or (dtype.kind != "f" and decimals):
+            kernel = "round_cpu" if decimals else "round_vml_cpu"
+            raise NoKernelError(f"\"{kernel}\" not implemented for '{torch_name(dtype)}'")
+        if dtype.kind != "f":
+            return give(ops.cast(node, dtype), "Round", (input,), out)
+        if not decimals:
+            return give(mapped(_ROUND, (node,), dtype, dtype), "Round", (input,), out)
+        scale = constant_of(math.pow(10.0, math.fabs(decimals)), dtype.compute)
+        build = _round_to if decimals > 0 else _round_from
+        return give(mapped(build, (node, scale), dtype, dtype), "Round", (input,), out)
+    except (TypeError, AttributeError):
+        return answered()
 
 
 @function(method=True, inplace="function", checks=True, saves="a")
 def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
     """log(x / (1 - x)), with x kept within [eps, 1 - eps] when ``eps`` is given."""
-    node = require_tensor(input, "logit").node
-    dtype = node.dtype if node.dtype.kind == "f" else get_default_dtype()
-    if eps is None:
-        return give(mapped(_logit, (node,), dtype, dtype), "Logit", (input,), out)
-    refuse_number(eps, dtype)
-    low, high = (constant_of(float(v), dtype.compute) for v in (eps, 1 - eps))
-    return give(mapped(_logit_inside, (node, low, high), dtype, dtype), "Logit", (input,), out)
+    try:
+        node = require_tensor(input, "logit").node
+        dtype = node.dtype if node.dtype.kind == "f" else get_default_dtype()
+        if eps is None:
+            return give(mapped(_logit, (node,), dtype, dtype), "Logit", (input,), out)
+        refuse_number(eps, dtype)
+        low, high = (constant_of(float(v), dtype.compute) for v in (eps, 1 - eps))
+        return give(mapped(_logit_inside, (node, low, high), dtype, dtype), "Logit", (input,), out)
+    except (TypeError, AttributeError):
+        return answered()
 
 
 @function(method=True, checks=True)
 def is_nonzero(input: Tensor) -> bool:
     """The truth of a tensor of one element; raises as ``bool(tensor)`` does."""
-    return bool(require_tensor(input, "is_nonzero"))
+    try:
+        return bool(require_tensor(input, "is_nonzero"))
+    except (TypeError, AttributeError):
+        return answered()
 
 
 def _direction(z: Expr) -> Expr:
@@ -432,11 +457,14 @@ def _direction(z: Expr) -> Expr:
 @function(method=True, inplace="method", checks=True, saves="ar")
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``sign``, or the direction from the origin: ``z / |z|``, 0 at the origin."""
-    node = require_tensor(input, "sgn").node
-    if node.dtype.kind == "c":
-        return give(mapped(_direction, (node,), node.dtype, None), "Sgn", (input,), out)
-    found: Tensor = sign(input, out=out)
-    return titled(found, "SgnBackward0")
+    try:
+        node = require_tensor(input, "sgn").node
+        if node.dtype.kind == "c":
+            return give(mapped(_direction, (node,), node.dtype, None), "Sgn", (input,), out)
+        found: Tensor = sign(input, out=out)
+        return titled(found, "SgnBackward0")
+    except (TypeError, AttributeError):
+        return answered()
 
 
 # Other names that PyTorch has for the same functions.

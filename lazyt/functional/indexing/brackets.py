@@ -18,6 +18,7 @@ from lazyt.functional.elementwise.arithmetic import scalar_build
 from lazyt.functional.indexing.masks import true_positions
 from lazyt.functional.indexing.picking import checked_index, scatter_of
 from lazyt.functional.operands import as_number, choose, constant_of, expand_to, mapped
+from lazyt.functional.overriding import answered
 from lazyt.functional.result_layout import preserving
 from lazyt.functional.results import give, overwrite, view_of_plan
 from lazyt.functional.shapes.view_parts import element_view, find_part, note_part, select_view
@@ -273,19 +274,24 @@ def getitem(input: Tensor, index: Any) -> Tensor:
         if part is not None:
             return part.of(input)
         return note_part(key, input, _viewed(input, index))
-    plan = plan_index(tuple(input.shape), index)
-    view = view_of_plan(input, plan)
-    if not plan.picks:
-        return view
-    node = view.node
-    parents = (input, *(item for _, item in plan.picks))
-    rows = _picked_in_rows(node, plan.picks)
-    if rows is not None:
-        return give(rows, "Index", parents)
-    chosen = _select(node.shape, plan.picks)
-    found = give(ops.gather(_merged(node, chosen), chosen.places, chosen.axis), "Index", parents)
-    plain = tuple(view.strides) == contiguous_strides(tuple(view.shape))
-    return found if plain else _in_order_of(view, chosen, found)
+    try:
+        plan = plan_index(tuple(input.shape), index)
+        view = view_of_plan(input, plan)
+        if not plan.picks:
+            return view
+        node = view.node
+        parents = (input, *(item for _, item in plan.picks))
+        rows = _picked_in_rows(node, plan.picks)
+        if rows is not None:
+            return give(rows, "Index", parents)
+        chosen = _select(node.shape, plan.picks)
+        found = give(
+            ops.gather(_merged(node, chosen), chosen.places, chosen.axis), "Index", parents
+        )
+        plain = tuple(view.strides) == contiguous_strides(tuple(view.shape))
+        return found if plain else _in_order_of(view, chosen, found)
+    except (TypeError, AttributeError, IndexError):
+        return answered()
 
 
 def _said(index: Any) -> Any:
@@ -364,6 +370,8 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
         if is_outer:
             recording.here = get_ident(), position_of(sys._getframe(1))
         _assign_at(input, index, value)
+    except (TypeError, AttributeError, IndexError):
+        answered()
     finally:
         if is_outer:
             recording.here = None

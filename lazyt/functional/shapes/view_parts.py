@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from lazyt.errors import BoundsError, LazytError, ShapeError
 from lazyt.functional.operands import as_shape, normalize_dim
+from lazyt.functional.overriding import answered
 from lazyt.handle.dispatch import method, view_of
 from lazyt.handle.function_table import function
 from lazyt.handle.grad_mode import mode
@@ -89,7 +90,10 @@ def remembered(function: F) -> F:
     @functools.wraps(function)
     def made(input: Any, *numbers: Any, **named: Any) -> Any:
         if named or not isinstance(input, Tensor) or not all(map(_is_said, numbers)):
-            return function(input, *numbers, **named)
+            try:
+                return function(input, *numbers, **named)
+            except TypeError:
+                return answered(made, (input, *numbers), named)
         part, key = find_part(input, (name, numbers))
         if part is not None:
             return part.of(input)

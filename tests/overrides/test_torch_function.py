@@ -1,0 +1,122 @@
+"""``__torch_function__``: who is asked, with which arguments, and what becomes of the answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import lazyt as torch
+from lazyt.nn import functional
+
+Call = tuple[Any, tuple[type, ...], tuple[Any, ...], dict[str, Any]]
+
+
+class Named:
+    """An object that functions are to ask; it notes what they ask."""
+
+    calls: list[Call] = []
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: tuple[type, ...], args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        cls.calls.append((func, types, args, kwargs or {}))
+        return "answer"
+
+
+class Refusing:
+    """An object that leaves every function to others."""
+
+    @classmethod
+    def __torch_function__(cls, *_: Any) -> Any:
+        return NotImplemented
+
+
+OBJECT, TENSOR = Named(), torch.ones(3)
+
+
+def _asked(call: Any) -> Call:
+    Named.calls.clear()
+    assert call() == "answer"
+    (found,) = Named.calls
+    return found
+
+
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [
+        (torch.add, (TENSOR, OBJECT)),
+        (torch.exp, (OBJECT,)),
+        (torch.maximum, (OBJECT, TENSOR)),
+        (torch.cat, ([TENSOR, OBJECT],)),
+        (torch.where, (TENSOR > 0, OBJECT, 1.0)),
+        (torch.linalg.norm, (OBJECT,)),
+        (torch.fft.fft, (OBJECT,)),
+        (torch.special.expit, (OBJECT,)),
+        (functional.linear, (TENSOR, OBJECT)),
+        (functional.conv2d, (OBJECT, TENSOR)),
+        (torch.Tensor.add, (TENSOR, OBJECT)),
+        (torch.Tensor.add_, (TENSOR, OBJECT)),
+        (torch.Tensor.view, (TENSOR, OBJECT)),
+        (torch.Tensor.__getitem__, (TENSOR, OBJECT)),
+        (torch.Tensor.__setitem__, (TENSOR, 0, OBJECT)),
+    ],
+)
+def test_functions_ask_objects(function: Any, args: tuple[Any, ...]) -> None:
+    Named.calls.clear()
+    assert function(*args) in ("answer", None)
+    (call,) = Named.calls
+    assert call[1:] == ((Named,), args, {})
+
+
+def test_named_arguments_are_asked() -> None:
+    assert _asked(lambda: torch.add(TENSOR, OBJECT, alpha=2))[3] == {"alpha": 2}
+    assert _asked(lambda: torch.add(TENSOR, other=OBJECT))[3] == {"other": OBJECT}
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "tensor_first"),
+    [
+        (lambda: TENSOR + OBJECT, "add", True),
+        (lambda: OBJECT + TENSOR, "add", True),
+        (lambda: TENSOR / OBJECT, "div", True),
+        (lambda: TENSOR @ OBJECT, "matmul", True),
+        (lambda: TENSOR % OBJECT, "remainder", True),
+        (lambda: OBJECT < TENSOR, "gt", True),
+        (lambda: TENSOR // OBJECT, "__floordiv__", True),
+        (lambda: OBJECT - TENSOR, "__rsub__", True),
+        (lambda: OBJECT**TENSOR, "__rpow__", True),
+    ],
+)
+def test_operators_ask_as_methods(call: Any, name: str, tensor_first: bool) -> None:
+    func, types, args, _ = _asked(call)
+    assert func is getattr(torch.Tensor, name)
+    assert func is not getattr(torch, name, None)
+    assert types == (Named,)
+    assert [type(value) for value in args] == [torch.Tensor, Named]
+
+
+def test_only_the_function_that_was_called_asks() -> None:
+    o = OBJECT
+    args: Any = (o, o, o, 1, 1, o, o, None, None, False, 0.0, o, o)
+    assert _asked(lambda: functional.multi_head_attention_forward(*args))[0] is (
+        functional.multi_head_attention_forward
+    )
+    assert _asked(lambda: torch.nn.Linear(3, 3)(o))[0] is functional.linear
+
+
+def test_all_may_refuse() -> None:
+    with pytest.raises(TypeError, match=r"^Multiple dispatch failed for 'lazyt\.add'; all __to"):
+        torch.add(TENSOR, Refusing())
+    with pytest.raises(TypeError, match=r"unsupported operand type\(s\) for \+"):
+        TENSOR + Refusing()
+    assert torch.add(Refusing(), OBJECT) == "answer"
+
+
+def test_derived_classes_are_asked_first() -> None:
+    class Derived(Named):
+        pass
+
+    _, types, *_ = _asked(lambda: torch.add(OBJECT, Derived()))
+    assert types == (Derived, Named)
