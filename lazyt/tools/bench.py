@@ -418,12 +418,11 @@ def _side_by_side(argv: Sequence[str]) -> int:
     threads = given.threads or devices.core_count()
     options = Options(("lazyt",), threads, sys.executable, given.rounds, given.samples, given.quick)
     settings = {name: getattr(options, name) for name in ("threads", "rounds", "samples", "quick")}
-    machine = describe_machine()
-    before = Run(machine, {**settings, "version": given.before}, [])
-    after = Run(machine, {**settings, "version": given.after}, [])
+    machine, versions = describe_machine(), (given.before, given.after)
+    before, after = (Run(machine, {**settings, "version": name}, []) for name in versions)
     with tempfile.TemporaryDirectory(prefix="lazyt-bench-") as scratch:
         try:
-            sides = [side(name, Path(scratch)) for name in (given.before, given.after)]
+            sides = [side(name, Path(scratch)) for name in versions]
         except ValueError as error:
             raise UsageError(str(error)) from None
         each = 1 + 2 * (min(LAUNCHES, given.rounds) + given.rounds)
