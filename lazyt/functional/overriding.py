@@ -15,12 +15,11 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from threading import local
 from types import CellType, CodeType, FrameType, FunctionType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import package_name
 
-F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
 
 _PACKAGE = __file__.rpartition("functional")[0]
@@ -201,17 +200,17 @@ def _found() -> dict[FunctionType, Overridable]:
     return entries
 
 
-def as_method(function: F) -> F:
+def as_method(function: Any) -> Any:
     """Another function that does the same, for Tensor: PyTorch's ``torch.add`` and
     ``torch.Tensor.add`` are two functions, and who overrides them is told which one was called."""
-    cells = getattr(function, "__closure__", None) or ()
+    cells, code = function.__closure__, function.__code__
     own = CellType()
     made = FunctionType(
-        function.__code__.replace(),  # by which ``answered`` finds it
+        code if cells else code.replace(),  # by which ``answered`` finds it
         function.__globals__,
         function.__name__,
         function.__defaults__,
-        tuple(own if cell.cell_contents is function else cell for cell in cells),
+        cells and tuple([own if cell.cell_contents is function else cell for cell in cells]),
     )
     own.cell_contents = made
     made.__kwdefaults__ = function.__kwdefaults__
@@ -219,7 +218,7 @@ def as_method(function: F) -> F:
     made.__qualname__ = f"Tensor.{function.__name__}"
     made.__annotations__ = function.__annotations__
     made.__dict__.update(function.__dict__, __wrapped__=function)
-    return cast(F, made)
+    return made
 
 
 # ---------------------------------------------------------------------- asking
