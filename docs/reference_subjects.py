@@ -176,6 +176,7 @@ MODULES = (
     ("optim.lr_scheduler", "schedules", "lazyt.optim.lr_scheduler"),
     ("autograd", "autograd", "lazyt.autograd"),
     ("func", "func", "lazyt.func"),
+    ("fx", "fx", "lazyt.fx"),
     ("amp", "amp", "lazyt.amp"),
     ("library", "library", "lazyt.library"),
     ("linalg", "linalg", "lazyt.linalg"),

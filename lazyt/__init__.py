@@ -34,6 +34,7 @@ if _TYPE_CHECKING:
     from lazyt import distributions as distributions
     from lazyt import fft as fft
     from lazyt import func as func
+    from lazyt import fx as fx
     from lazyt import library as library
     from lazyt import linalg as linalg
     from lazyt import mps as mps
@@ -76,6 +77,7 @@ _PACKAGES = frozenset(
         "distributions",
         "fft",
         "func",
+        "fx",
         "library",
         "linalg",
         "mps",

@@ -29,7 +29,7 @@ PACKAGE = ROOT / "lazyt"
 MIRRORS = frozenset(
     {
         "amp", "array_api", "autograd", "backends", "cuda", "distributions", "nn", "nn/utils",
-        "optim", "utils", "utils/data",
+        "fx", "fx/passes", "optim", "utils", "utils/data",
     }
 )  # fmt: skip
 

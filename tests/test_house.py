@@ -47,6 +47,9 @@ ROOMS: dict[str, frozenset[str]] = {
     "optim": frozenset({"nn", "api", "errors", "config"}),  # averages of modules
     "library": API | {"testing"},  # operators are attributes of ops; opcheck compares values
     "kernels": API,  # users' texts become nodes, plans and tensors
+    "fx": frozenset(
+        {"nn", "utils", "serialization", "api", "errors", "config"}
+    ),  # graphs of modules
     "bench": API | {"front"},  # asks the machine, and times the user's API
     # makes graphs and programs, and checks what each stage of the compiler makes of them
     "testing": API | {"front", "nn", "optim"},
@@ -65,6 +68,9 @@ LARGE = {
     "codegen/handwritten/kernel.py: _Rewriter": "one method for each kind of C",
     "codegen/proof/values.py: Values": "one method for each kind of C expression",
     "distributions/distribution.py: Distribution": "PyTorch's interface",
+    "fx/graph.py: Graph": "PyTorch's interface",
+    "fx/graph_module.py: GraphModule": "PyTorch's interface",
+    "fx/node.py: Node": "PyTorch's interface",
     "handle/storage.py: Storage": "memory with all that may be done to it",
     "ir/parser.py: _KernelReader": "one method for each part of the grammar",
     "optim/optimizer.py: Optimizer": "PyTorch's interface",
@@ -96,6 +102,9 @@ TABLES = {
     "compat/served/foreach.py: _OF_TWO": "the functions that PyTorch has of lists of tensors",
     "compat/exports.py: _TABLE": "where names are found whose modules are not loaded yet",
     "distributions/homes.py: CLASSES": "classes that happen to be called as functions",
+    "fx/codegen.py: MAGIC": "functions of Python's module operator",
+    "fx/targets.py: _NATIVE": "whose calls PyTorch records as they are given",
+    "fx/targets.py: _WRITTEN_IN_PYTHON": "whose calls PyTorch records with their defaults",
     "functional/__init__.py: _THEIRS": "what PyTorch has in its module of that name",
     "functional/indexing/picking.py: _RULES": "scalar functions",
     "functional/indexing/writes.py: _KINDS": "values of the argument reduce=, and scalar functions",

@@ -112,6 +112,15 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "functional.result_layout": {"_elementwise": ("atomic", "memo: strides of mapped results")},
     "functional.results": {"short_forms": ("import", "functions with quick forms, by operators")},
     "functional.type_promotion": {"_default": ("user", "set_default_dtype")},
+    "fx._pytree": {"_takers": ("import", "how classes are taken apart in generated code")},
+    "fx._symbolic_trace": {
+        "_active": ("thread", "whether a program is being traced"),
+        "_proxyable": ("import", "classes whose construction is recorded"),
+    },
+    "fx.graph_module": {"_numbers": ("atomic", "numbers texts of generated code")},
+    "fx.node": {"_with_side_effects": ("import", "functions whose calls are not dead code")},
+    "fx.traceback": {"_state": ("thread", "what nodes get into their meta")},
+    "fx.wrapping": {"wrapped": ("import", "functions whose calls are recorded as they are")},
     "handle.autocast": {"mode": ("thread", "autocast blocks")},
     "handle.device": {
         "_defaults": ("thread", "set_default_device, and devices that are entered"),

@@ -17,8 +17,8 @@ _NO_FILES = Refused(
     "model.load_state_dict(torch.load(path))"
 )
 _FX = Refused(
-    "lazyt has no FX graphs; it compiles the graph that a program builds while it runs, see "
-    "lazyt.explain"
+    "functions of lazyt are not made of those of a dispatcher; torch.fx.symbolic_trace records "
+    "calls of the functions that a program writes"
 )
 _SYMBOLIC = Refused("shapes are numbers in lazyt, none are symbols of a compiler's")
 _INDUCTOR = Refused("lazyt compiles by itself; PyTorch's Inductor is not there")
@@ -124,21 +124,6 @@ MODULES: Table = {
     "export.graph_signature": {
         _EXPORT: "ExportGraphSignature InputKind InputSpec OutputKind OutputSpec TensorArgument"
     },
-    "fx": {
-        _MARKS: "has_side_effect=same wrap=same",
-        _FX: """
-            CodeGen Graph GraphModule Interpreter Node PH ProxyableClassMeta Proxy Tracer
-            Transformer map_aggregate map_arg replace_pattern symbolic_trace""",
-    },
-    "fx._pytree": {
-        _MARKS: "register_pytree_flatten_spec=set_nothing",
-        Served("lazyt.compat.served.rebuilding"): "tree_flatten_spec",
-    },
-    "fx._symbolic_trace": {
-        _MARKS: "is_fx_tracing=no is_fx_symbolic_tracing=no",
-        _FX: "Tracer symbolic_trace",
-    },
-    "fx.experimental": {},
     "fx.experimental.proxy_tensor": {
         _MARKS: "get_proxy_mode=none get_innermost_proxy_mode=none",
         _FX: "ProxyTorchDispatchMode make_fx",
@@ -150,18 +135,6 @@ MODULES: Table = {
             is_concrete_bool is_concrete_int statically_known_true=truth sym_eq""",
         _SYMBOLIC: "DimDynamic GuardOnDataDependentSymNode ShapeEnv StatelessSymbolicContext",
     },
-    "fx.graph": {_FX: "CodeGen Graph PythonCode"},
-    "fx.graph_module": {_FX: "GraphModule"},
-    "fx.interpreter": {_FX: "Interpreter Transformer"},
-    "fx.node": {_FX: "Argument Node Target map_aggregate map_arg"},
-    "fx.operator_schemas": {_FX: "get_signature_for_torch_op normalize_function normalize_module"},
-    "fx.passes": {},
-    "fx.passes.infra": {},
-    "fx.passes.infra.pass_base": {_FX: "PassBase PassResult"},
-    "fx.passes.shape_prop": {_FX: "ShapeProp TensorMetadata"},
-    "fx.proxy": {_FX: "GraphAppendingTracer Proxy ParameterProxy TraceError TracerBase"},
-    "fx.subgraph_rewriter": {_FX: "replace_pattern"},
-    "fx.traceback": {_MARKS: "preserve_node_meta=Nothing annotate=Nothing"},
     "jit": {
         Harmless("lazyt.compat.compile"): """
             Attribute Final=typing_final _overload=unchanged _overload_method=unchanged

@@ -333,14 +333,6 @@ def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
     return ["cpu", "cuda"]
 
 
-def tree_flatten_spec(pytree: Any, spec: Any, exact_structural_match: bool = False) -> list[Any]:
-    """The leaves of a tree, whose shape has to be ``spec``; raises ValueError for another."""
-    leaves, found = import_module("lazyt.utils._pytree").tree_flatten(pytree)
-    if found != spec:
-        raise ValueError(f"the tree has the shape {found}, not {spec}")
-    return list(leaves)
-
-
 def _default_schedule_fn(_: int) -> Any:
     """Record every step."""
     return import_module("lazyt.profiler").ProfilerAction.RECORD

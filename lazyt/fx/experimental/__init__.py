@@ -1,0 +1,1 @@
+"""Transformations that PyTorch calls experimental."""
