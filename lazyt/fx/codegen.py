@@ -211,9 +211,8 @@ class CodeGen:
         lines, rows = _numbered(body, prologue.count("\n") + 1)
         text = "\n".join(lines).lstrip("\n")
         text = "\n".join("    " + line for line in text.split("\n"))
-        wrapped = "\n".join(f'wrap("{name}")' for name in writer.wrapped)
-        if wrapped:
-            writer.add_global("wrap", wrap)
+        called = writer.add_global("wrap", wrap) if writer.wrapped else ""
+        wrapped = "\n".join(f'{called}("{name}")' for name in writer.wrapped)
         source = f"\n{wrapped}\n\n{prologue}\n{text}"
         return PythonCode(source, writer.globals, rows, wrapped.count("\n") + 4)
 

@@ -24,14 +24,14 @@ from lazyt.nn.module import Module
 from lazyt.nn.normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from lazyt.nn.parameter import Parameter
 
-__all__ = ["CodeOnlyModule", "GraphModule", "reduce_graph_module"]
+__all__ = ["GraphModule", "reduce_graph_module"]
 
 _numbers = itertools.count()
 #: Modules whose text makes them again.
 _SPELLED = (Linear, Conv1d, Conv2d, Conv3d, BatchNorm1d, BatchNorm2d, BatchNorm3d)
 
 
-def forward_from(source: str, names: dict[str, Any], where: str = "") -> Callable[..., Any]:
+def _forward_from_src(source: str, names: dict[str, Any], where: str = "") -> Callable[..., Any]:
     """The function ``forward`` that a text defines; tracebacks show its lines."""
     key = f"<eval_with_key>.{next(_numbers)}{where}"
     linecache.cache[key] = (len(source), None, source.splitlines(keepends=True), key)
@@ -53,28 +53,66 @@ def _import_block(names: dict[str, Any]) -> str:
     return "\n".join(sorted(lines))
 
 
-def _copy_attribute(source: Module, target: Module, path: str) -> None:
-    """Put what ``source`` has at a path into ``target``, in modules that are made on the way."""
-    *parents, name = path.split(".")
+# Other packages call these by their names in PyTorch.
+
+
+def _copy_attr(from_module: Module, to_module: Module, target: str) -> None:
+    """Put what one module has at a path into another, in modules that are made on the way."""
+    *parents, name = target.split(".")
     for parent in parents:
-        there, here = getattr(source, parent), getattr(target, parent, None)
+        there, here = getattr(from_module, parent), getattr(to_module, parent, None)
         if there is here:  # and has everything below it, too
             return
         if here is None:
             here = Module()
-            setattr(target, parent, here)
-        source, target = there, here
-    _assign(target, name, getattr(source, name))
+            setattr(to_module, parent, here)
+        from_module, to_module = there, here
+    _assign_attr(getattr(from_module, name), to_module, name)
 
 
-def _assign(module: Module, name: str, value: Any) -> None:
-    if isinstance(value, Tensor) and not isinstance(value, Parameter):
-        module.register_buffer(name, value)
+def _assign_attr(from_obj: Any, to_module: Module, target: str) -> None:
+    """Put an object at a path; tensors become buffers."""
+    *parents, name = target.split(".")
+    module: Any = to_module
+    for parent in parents:
+        if getattr(module, parent, None) is None:
+            setattr(module, parent, Module())
+        module = getattr(module, parent)
+    if isinstance(from_obj, Tensor) and not isinstance(from_obj, Parameter):
+        module.register_buffer(name, from_obj)
     else:
-        setattr(module, name, value)
+        setattr(module, name, from_obj)
 
 
-class CodeOnlyModule(Module):
+def _get_attr(model: Module, attr_name: str) -> Any:
+    """What a module has at a path."""
+    found: Any = model
+    for part in attr_name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _del_attr(model: Module, attr_name: str) -> None:
+    """Remove what a module has at a path."""
+    parent, _, name = attr_name.rpartition(".")
+    delattr(_get_attr(model, parent) if parent else model, name)
+
+
+def _has_attr(model: Module, attr_name: str) -> bool:
+    """Whether a module has anything at a path."""
+    found: Any = model
+    for part in attr_name.split("."):
+        if not hasattr(found, part):
+            return False
+        found = getattr(found, part)
+    return True
+
+
+#: In ``meta``: attributes that copies of the module have, too.
+_USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
+
+
+class _CodeOnlyModule(Module):
     """A module of attributes and a ``forward``, from which a ``GraphModule`` is made again."""
 
     def __init__(self, attributes: dict[str, Any]) -> None:
@@ -84,8 +122,8 @@ class CodeOnlyModule(Module):
 
 def reduce_graph_module(body: dict[str, Any], import_block: str) -> GraphModule:
     """The module that a pickle has the attributes and the code of: the code is traced again."""
-    forward = forward_from(f"{import_block}\n{body['_code']}", {})
-    holder = type("_CodeOnlyModule", (CodeOnlyModule,), {"forward": forward})(body)
+    forward = _forward_from_src(f"{import_block}\n{body['_code']}", {})
+    holder = type("_CodeOnlyModule", (_CodeOnlyModule,), {"forward": forward})(body)
     tracer = body.get("_tracer_cls")
     if tracer is None:
         tracer = import_module("lazyt.fx._symbolic_trace").Tracer
@@ -140,12 +178,12 @@ class GraphModule(Module):
         named = [node for node in graph.nodes if node.op in ("get_attr", "call_module")]
         if isinstance(root, Module):
             self.training = getattr(root, "training", True)
-            if isinstance(root, CodeOnlyModule):
+            if isinstance(root, _CodeOnlyModule):
                 parts = (root.named_children(), root.named_buffers(), root.named_parameters())
                 for path, _ in itertools.chain(*parts):
-                    _copy_attribute(root, self, path)
+                    _copy_attr(root, self, path)
             for node in named:
-                _copy_attribute(root, self, node.target)
+                _copy_attr(root, self, node.target)
         elif isinstance(root, dict):
             for node in named:
                 if node.target not in root:
@@ -154,8 +192,7 @@ class GraphModule(Module):
                         "provided in ``root``!"
                     )
             for path in sorted({node.target for node in named}, key=lambda p: p.count(".")):
-                parent, _, name = path.rpartition(".")
-                _assign(self._module_at(parent), name, root[path])
+                _assign_attr(root[path], self, path)
         else:
             raise RuntimeError(f"Unsupported type {root} passed for root!")
         self.graph = graph
@@ -169,14 +206,6 @@ class GraphModule(Module):
         self._erase_node_hooks: list[Callable[..., Any]] = []
         self._deepcopy_hooks: list[Callable[..., Any]] = []
         self.shape_env = None
-
-    def _module_at(self, path: str) -> Any:
-        module: Any = self
-        for part in path.split(".") if path else ():
-            if getattr(module, part, None) is None:
-                setattr(module, part, Module())
-            module = getattr(module, part)
-        return module
 
     # ------------------------------------------------------------------ the graph and its code
 
@@ -210,7 +239,7 @@ class GraphModule(Module):
         self._code = code.src
         self._lineno_map, self._prologue_start = code._lineno_map, code._prologue_start
         kind = type(self)
-        kind.forward = forward_from(code.src, code.globals)
+        kind.forward = _forward_from_src(code.src, code.globals)
         for child in self.children():
             if isinstance(child, GraphModule):
                 child.recompile()

@@ -32,3 +32,6 @@ def wrap(fn_or_name: T) -> T:
         raise NotImplementedError("wrap must be called at the top level of a module")
     wrapped[id(frame.f_globals), name] = frame.f_globals
     return fn_or_name
+
+
+wrap.__module__ = "lazyt.fx._symbolic_trace"  # where PyTorch has it, and generated code calls it

@@ -122,7 +122,7 @@ def test_erasing() -> None:
 
 
 def test_lint() -> None:
-    graph, (x, y, a, b, out) = chain()
+    graph, (_, _, a, b, _) = chain()
     graph.lint()
     a.append(b)
     b.append(a)

@@ -158,15 +158,21 @@ MODULES: Table = {
     },
     "jit._trace": {Served("lazyt.compat.served.choices"): "TracerWarning"},
     "jit._recursive": {_SCRIPT: "concrete_type_store wrap_cpp_module"},
-    "jit.annotations": {Served("typing"): "Any Dict List Optional Tuple Union"},
+    "jit.annotations": {
+        Served("typing"): """
+            Any BroadcastingList1=List BroadcastingList2=List BroadcastingList3=List Dict List
+            Optional Tuple Union"""
+    },
     "jit.mobile": {_SCRIPT: "_load_for_lite_interpreter"},
     "onnx": {
-        _MARKS: "is_in_onnx_export=no is_onnxrt_backend_supported=no",
+        _MARKS: """
+            is_in_onnx_export=no is_onnxrt_backend_supported=no
+            register_custom_op_symbolic=set_nothing unregister_custom_op_symbolic=set_nothing""",
         Served("lazyt.compat.served.choices"): "OperatorExportTypes TrainingMode",
         _EXPORT: """
             ExportOptions JitScalarType ONNXProgram OnnxExporterError dynamo_export
-            enable_fake_mode enable_log export register_custom_op_symbolic
-            select_model_mode_for_export unregister_custom_op_symbolic""",
+            enable_fake_mode enable_log export
+            select_model_mode_for_export""",
     },
     "onnx._internal": {},
     "onnx._internal.exporter": {_EXPORT: "ONNXProgram"},
