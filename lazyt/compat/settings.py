@@ -11,6 +11,7 @@ from typing import Any
 
 from lazyt.config import config
 from lazyt.errors import DTypeError, LazytError, ShapeError
+from lazyt.functional.overriding import candidates, first_answer
 from lazyt.functional.type_promotion import set_default_dtype
 from lazyt.handle.device import CPU, check_device, default_device, device, make_default
 from lazyt.handle.tensor import Tensor
@@ -39,10 +40,13 @@ _UNNAMED = (
 )
 
 
-def _assert(condition: Any, message: Any) -> None:
+def _assert(condition: Any, message: Any) -> Any:
     """Raises AssertionError with ``message`` where ``condition`` is false."""
+    if type(condition) not in (bool, Tensor) and (found := candidates((condition,))):
+        return first_answer(_assert, found, (condition, message), {})
     if not condition:
         raise AssertionError(message)
+    return None
 
 
 def _check_with(error_type: type[Exception], cond: Any, message: Message) -> None:

@@ -13,6 +13,7 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from threading import local
 from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any, TypeVar
@@ -95,9 +96,10 @@ class Overridable:
         home: the module or class, as errors call it.
         public: what an overriding function is given as ``func``.
         real: a function with the code that it has otherwise.
+        stub: the code that asks, once it was needed.
     """
 
-    __slots__ = ("function", "home", "name", "public", "real")
+    __slots__ = ("function", "home", "name", "public", "real", "stub")
 
     def __init__(self, function: FunctionType, name: str, home: str, public: Any) -> None:
         self.function, self.name, self.home, self.public = function, name, home, public
@@ -106,6 +108,7 @@ class Overridable:
             function.__closure__,
         )  # fmt: skip
         self.real.__kwdefaults__ = function.__kwdefaults__
+        self.stub: CodeType | None = None
 
 
 class Switch:
@@ -113,14 +116,18 @@ class Switch:
 
     Attributes:
         on: whether they do.
+        lasting: whether they do so for good.
+        open: how many ``asking`` blocks are entered.
         functions: all that can be overridden, once somebody has looked for them.
         modules: the names of modules with functions, those that are public, and the module's name.
     """
 
-    __slots__ = ("functions", "modules", "on")
+    __slots__ = ("functions", "lasting", "modules", "on", "open")
 
     def __init__(self) -> None:
         self.on = False
+        self.lasting = False
+        self.open = 0
         self.functions: dict[FunctionType, Overridable] = {}
         self.modules: list[tuple[dict[str, Any], list[str], str]] = []
 
@@ -148,19 +155,43 @@ def _code_that_asks(entry: Overridable) -> CodeType:
     )
 
 
-def start() -> None:
-    """Lets all functions ask from now on."""
+def start(lasting: bool = True) -> None:
+    """Lets all functions ask from now on, or until ``stop`` where that is not ``lasting``."""
+    switch.lasting = switch.lasting or lasting
     if not switch.on:
         switch.on = True
         for entry in _found().values():
             _install(entry)
 
 
+def stop() -> None:
+    """Functions run their own code again, unless somebody wants to be asked for good or an
+    ``asking`` block is entered."""
+    if switch.on and not switch.lasting and not switch.open:
+        switch.on = False
+        for entry in switch.functions.values():
+            entry.function.__code__ = entry.real.__code__
+
+
+@contextmanager
+def asking() -> Iterator[None]:
+    """Lets all functions ask while it is entered."""
+    switch.open += 1
+    start(lasting=False)
+    try:
+        yield
+    finally:
+        switch.open -= 1
+        stop()
+
+
 def _install(entry: Overridable) -> None:
     function = entry.function
     if not hasattr(function, "__wrapped__"):  # which gives the signature
         function.__wrapped__ = entry.real  # type: ignore[attr-defined]
-    function.__code__ = _code_that_asks(entry)
+    if entry.stub is None:
+        entry.stub = _code_that_asks(entry)
+    function.__code__ = entry.stub
 
 
 def may_be_overridden(names: dict[str, Any], public: Iterable[str], home: str) -> None:

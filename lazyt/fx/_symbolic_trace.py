@@ -14,6 +14,7 @@ from typing import Any
 
 from lazyt.compat.settings import _assert
 from lazyt.errors import warn
+from lazyt.functional.overriding import asking
 from lazyt.fx.codegen import PyTreeCodeGen, PyTreeInfo
 from lazyt.fx.graph import Graph
 from lazyt.fx.graph_module import GraphModule
@@ -289,7 +290,8 @@ class Tracer(TracerBase):
         """
         _active.depth += 1
         try:
-            return self._trace(root, concrete_args)
+            with asking():
+                return self._trace(root, concrete_args)
         finally:
             _active.depth -= 1
 

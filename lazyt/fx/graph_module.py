@@ -15,6 +15,7 @@ from typing import Any
 
 from lazyt.compat.absent import known_as
 from lazyt.errors import warn
+from lazyt.functional.overriding import stop
 from lazyt.fx.codegen import PyTreeCodeGen, registered_names
 from lazyt.fx.graph import Graph, PythonCode
 from lazyt.handle.tensor import Tensor
@@ -231,6 +232,7 @@ class GraphModule(Module):
 
     def recompile(self) -> PythonCode:
         """Write the code anew, after changes of the graph; that of submodules with graphs, too."""
+        stop()  # asking for proxies with which the graph was changed
         graph = self._graph
         if isinstance(graph._codegen, PyTreeCodeGen):
             self._in_spec = graph._codegen.pytree_info.in_spec

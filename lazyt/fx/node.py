@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lazyt.compat.absent import known_as
+from lazyt.compat.settings import _assert
 from lazyt.functional.namespace import dtype
 from lazyt.fx.immutable_collections import immutable_dict, immutable_list
 from lazyt.fx.targets import is_random, place_of
@@ -39,7 +40,7 @@ LEGAL_OPS = frozenset(
 BASE_TYPES = (str, int, float, bool, complex, dtype, Tensor)
 
 #: Functions whose calls stay in a graph though nobody uses what they return.
-_with_side_effects: set[Callable[..., Any]] = {operator.setitem}
+_with_side_effects: set[Callable[..., Any]] = {operator.setitem, _assert}
 
 
 def has_side_effect(fn: F) -> F:

@@ -15,6 +15,7 @@ from dataclasses import fields, is_dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from lazyt.functional.overriding import start
 from lazyt.fx.graph import magic_methods, reflectable_magic_methods
 from lazyt.fx.node import BASE_TYPES, Argument, Node, Target, map_aggregate, map_arg
 from lazyt.fx.targets import as_recorded, is_tensor_method
@@ -236,6 +237,7 @@ class Proxy:
     """
 
     def __init__(self, node: Node, tracer: TracerBase | None = None) -> None:
+        start(lasting=False)
         self.tracer = GraphAppendingTracer(node.graph) if tracer is None else tracer
         self.node = node
 
