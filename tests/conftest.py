@@ -31,6 +31,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -154,6 +155,17 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Notes that a test's function returned."""
     result = yield
     item.stash[recording.PASSED] = True
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """A test that leaves lazyt under the name ``torch`` would change what others see."""
+    result = yield
+    alias = sys.modules.get("lazyt.compat.torch_alias")
+    if alias is not None and alias.installed():
+        alias.uninstall()
+        pytest.fail(f"{item.nodeid} has left lazyt under the name torch")
     return result
 
 

@@ -15,12 +15,13 @@ From then on lazyt calls itself ``torch`` in what it prints (``torch.float32``),
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
 import pathlib
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import metadata
 from multiprocessing import spawn
 from types import ModuleType
@@ -35,7 +36,7 @@ from lazyt.handle.layout import layout
 from lazyt.handle.tensor import Size, Tensor
 from lazyt.ir.dtypes import DType
 
-__all__ = ["install", "installed", "uninstall"]
+__all__ = ["install", "installed", "standing_in", "uninstall"]
 
 _OURS, _THEIRS = "lazyt", "torch"
 _NAMED = (Tensor, Size, DType, device, layout)
@@ -203,6 +204,19 @@ def install() -> None:
     spawn.get_preparation_data = _preparation_data
     for kind in _NAMED:
         kind.__module__ = _THEIRS
+
+
+@contextlib.contextmanager
+def standing_in() -> Iterator[None]:
+    """Within, ``import torch`` gives lazyt; behind it, what it gave before. Raises LazytError as
+    ``install`` does."""
+    before = installed()
+    install()
+    try:
+        yield
+    finally:
+        if not before:
+            uninstall()
 
 
 def uninstall() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from typing import Any, NoReturn
@@ -39,16 +40,12 @@ class Parser(argparse.ArgumentParser):
             from lazyt.errors import LazytError
             from lazyt.extensions import load_all
 
-            alias = self._as_torch and not torch_alias.installed()
+            alias = torch_alias.standing_in() if self._as_torch else contextlib.nullcontext()
             try:
-                if alias:
-                    torch_alias.install()
-                load_all(paths)
+                with alias:
+                    load_all(paths)
             except LazytError as error:
                 raise UsageError(str(error)) from error
-            finally:
-                if alias:
-                    torch_alias.uninstall()
         return given
 
     def error(self, message: str) -> NoReturn:

@@ -52,17 +52,13 @@ def tensors_of(path: str) -> dict[str, Any]:
     from lazyt.handle.tensor import Tensor
 
     read_input(path)  # a clear error for a file that cannot be read
-    before = torch_alias.installed()
-    torch_alias.install()  # a script may say `import torch`
     try:
-        names = runpy.run_path(path, run_name="__main__")
+        with torch_alias.standing_in():  # a script may say `import torch`
+            names = runpy.run_path(path, run_name="__main__")
     except SystemExit as stop:
         raise UsageError(f"{path} ended itself with exit code {stop.code}") from None
     except Exception as error:  # whatever the user's script raises
         raise UsageError(f"{path} failed: {type(error).__name__}: {error}") from error
-    finally:
-        if not before:
-            torch_alias.uninstall()
     return {name: value for name, value in names.items() if isinstance(value, Tensor)}
 
 

@@ -159,7 +159,9 @@ class Reference:
 
 def _reference_torch() -> Any:
     with contextlib.suppress(ImportError):
-        return importlib.import_module("torch")
+        found = importlib.import_module("torch")
+        if "_lazyt" not in vars(found):  # under `lazyt run` it is lazyt
+            return found
     lazyt = importlib.import_module("lazyt")
     lazyt.config.eager = True  # fused kernels are what is checked
     return lazyt
@@ -176,13 +178,8 @@ def _imported_as_torch(torch: Any) -> Iterator[None]:
         return
     from lazyt.compat import torch_alias
 
-    was = torch_alias.installed()
-    torch_alias.install()
-    try:
+    with torch_alias.standing_in():
         yield
-    finally:
-        if not was:
-            torch_alias.uninstall()
 
 
 @functools.cache

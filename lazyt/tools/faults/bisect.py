@@ -72,8 +72,8 @@ def graphs_of_program(path: str, arguments: Sequence[str]) -> dict[str, str]:
     build.Subject.compile = note  # type: ignore[method-assign]
     try:
         sys.argv = [path, *arguments]
-        torch_alias.install()
-        with config.override(tier=1, disk_cache=False, any_size=False):
+        settings = config.override(tier=1, disk_cache=False, any_size=False)
+        with torch_alias.standing_in(), settings:
             runpy.run_path(path, run_name="__main__")
     except OSError as error:
         raise UsageError(f"cannot run {path}: {error}") from error
