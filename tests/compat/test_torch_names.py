@@ -162,7 +162,6 @@ def test_marks_for_compilers_change_nothing(torch: Any) -> None:
     assert torch.compiler.disable(double) is double
     assert torch.compiler.disable(recursive=False)(double) is double
     assert torch._dynamo.allow_in_graph(double) is double
-    assert torch.fx.wrap("len") == "len"
     assert torch.jit._overload(double) is double
     with torch._dynamo.config.patch(cache_size_limit=3), torch._C.DisableTorchFunctionSubclass():
         assert double(1) == 2

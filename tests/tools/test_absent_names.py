@@ -143,7 +143,6 @@ def test_files_of_torchscript_are_refused_with_advice(tmp_path: Path) -> None:
     [
         ("lazyt.sparse", "no sparse tensors"),
         ("lazyt.onnx", "save weights with lazyt.save"),
-        ("lazyt.fx", "lazyt.compile"),
         ("lazyt.utils.tensorboard", "writes no logs"),
     ],
 )
