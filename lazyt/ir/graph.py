@@ -12,7 +12,8 @@ import math
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -422,3 +423,64 @@ def remake(node: Node, inputs: tuple[Node, ...]) -> Node:
     if node.source is not None:
         new.source = node.source
     return new
+
+
+# Graphs as parameters of ops: the step of a loop, the branches of a choice.
+
+
+class Body:
+    """A graph that an op runs as a whole, over leaves of its own; equal ones are one object.
+
+    Attributes:
+        leaves: its inputs in order, those that nothing reads included.
+        roots: its results in order; a leaf may be one.
+    """
+
+    __slots__ = ("__weakref__", "_key", "leaves", "roots")
+
+    _key: Hashable
+    leaves: tuple[Node, ...]
+    roots: tuple[Node, ...]
+
+    @staticmethod
+    def of(leaves: Sequence[Node], roots: Sequence[Node]) -> Body:
+        """The body with this structure; ``leaves`` are inputs that belong to nothing else."""
+        numbers = {leaf: number for number, leaf in enumerate(leaves)}
+        key: list[Any] = [leaf.type for leaf in leaves]
+        for node in topological(roots, lambda item: item in numbers):
+            if node not in numbers:
+                # A value from outside, such as a repeated number that has been computed, is itself.
+                own = node.head if node.inputs or node.data is None else node
+                key.append((own, *[numbers[item] for item in node.inputs]))
+                numbers[node] = len(numbers)
+        key.append(tuple([numbers[root] for root in roots]))
+        whole = tuple(key)
+        found = _bodies.get(whole)
+        if found is None:
+            found = Body()
+            found.leaves, found.roots, found._key = tuple(leaves), tuple(roots), whole
+            _bodies[whole] = found
+            _recent_bodies.append(found)
+        return found
+
+    @property
+    def nodes(self) -> list[Node]:
+        """What it is made of, inputs before users, leaves that nothing reads left out."""
+        own = set(self.leaves)
+        return topological(self.roots, lambda item: item in own)
+
+    def over(self, inputs: Sequence[Node]) -> list[Node]:
+        """The results, as nodes of a graph over ``inputs``."""
+        new = dict(zip(self.leaves, inputs, strict=True))
+        for node in self.nodes:
+            if node not in new:
+                new[node] = remake(node, tuple([new[item] for item in node.inputs]))
+        return [new[root] for root in self.roots]
+
+    def __repr__(self) -> str:
+        return f"<body of {len(self.leaves)} inputs and {len(self.roots)} results>"
+
+
+_bodies: weakref.WeakValueDictionary[Hashable, Body] = weakref.WeakValueDictionary()
+#: Those that were made last: a loop that is run again finds its body, and with it its plan.
+_recent_bodies: deque[Body] = deque(maxlen=256)

@@ -12,7 +12,7 @@ from typing import Any
 
 from lazyt.errors import LazytError, ParseError
 from lazyt.ir.dtypes import DType, dtype_by_name
-from lazyt.ir.graph import Node, Op, make
+from lazyt.ir.graph import Body, Node, Op, make
 from lazyt.ir.index import (
     Atom,
     Axis,
@@ -406,11 +406,20 @@ class _Scope:
             self.reader.expect("=")
             start = self.reader.start
             value = self.value(inputs)
+            if hints.get(name) is Body and isinstance(value, str):
+                value = self._body(value, start)
             if not _fits(value, hints.get(name, Any)):
                 what = f"{name} must be {_describe(hints[name])}"
                 raise self.reader.error(what, start)
             values[name] = self.fresh(op.name, value) if name == "uid" else value
         return values
+
+    def _body(self, text: str, start: int) -> Body:
+        """A graph that is a parameter, from its text."""
+        try:
+            return Body.of(*parse_graph(text, self.ops))
+        except ParseError as error:
+            raise self.reader.error(f"in the graph that is a parameter: {error}", start) from error
 
     def fresh(self, name: str, uid: int) -> int:
         """A new unique id for the id ``uid`` of the text."""

@@ -27,7 +27,7 @@ from typing import Any
 
 from lazyt.errors import InternalError, ParseError, VerifyError
 from lazyt.ir.dtypes import ALL, COMPLEX, DType, bool_, dtype_by_name
-from lazyt.ir.graph import Node, Shape, source_text, topological
+from lazyt.ir.graph import Body, Node, Shape, source_text, topological
 from lazyt.ir.index import (
     Axis,
     Guard,
@@ -327,6 +327,8 @@ def format_value(value: Any) -> str:
     if isinstance(value, Expr):
         text = format_expr(value, _leaf)
         return text if text.startswith("{") else f"{{{text}}}"
+    if isinstance(value, Body):
+        return json.dumps(print_graph(value.roots, leaves=value.leaves))
     if isinstance(value, tuple) and field_names(value) is None:
         comma = "," if len(value) == 1 else ""
         return f"({', '.join(map(format_value, value))}{comma})"
@@ -379,12 +381,16 @@ def is_leaf(node: Node) -> bool:
 
 
 def graph_lines(
-    roots: Sequence[Node], sources: bool = False, stop: Callable[[Node], bool] | None = None
+    roots: Sequence[Node],
+    sources: bool = False,
+    stop: Callable[[Node], bool] | None = None,
+    leaves: Sequence[Node] = (),
 ) -> list[tuple[Node | None, str]]:
     """The lines of ``print_graph``, each with its node; the header's node is None."""
     printer = _GraphPrinter()
     order = topological(roots, stop)
-    leaves = [n for n in order if is_leaf(n) or (stop is not None and stop(n))]
+    met = [n for n in order if is_leaf(n) or (stop is not None and stop(n))]
+    leaves = list(dict.fromkeys([*leaves, *met]))
     for leaf in leaves:
         printer.nodes[leaf] = len(printer.nodes)
     header = ", ".join(f"%{printer.nodes[n]}: {format_type(n.shape, n.dtype)}" for n in leaves)
@@ -402,7 +408,10 @@ def graph_lines(
 
 
 def print_graph(
-    roots: Sequence[Node], sources: bool = False, stop: Callable[[Node], bool] | None = None
+    roots: Sequence[Node],
+    sources: bool = False,
+    stop: Callable[[Node], bool] | None = None,
+    leaves: Sequence[Node] = (),
 ) -> str:
     """The graph that ``roots`` depend on as canonical text; ends with a line break. Iterative.
 
@@ -410,8 +419,9 @@ def print_graph(
         roots: the results, in order; repetitions are kept.
         sources: add the user's ``file:line`` to every node as a comment.
         stop: nodes to print as leaves, whatever computes them (such as those with data).
+        leaves: inputs that come first, in this order, whether anything reads them or not.
     """
-    return "".join(f"{text}\n" for _, text in graph_lines(roots, sources, stop))
+    return "".join(f"{text}\n" for _, text in graph_lines(roots, sources, stop, leaves))
 
 
 def defined_type(statement: Statement) -> tuple[str, DType] | None:

@@ -199,7 +199,7 @@ class Structure:
         self.leaves = [i for i, yet in enumerate(pending) if not yet]
         named = [(i, order[i].op) for i, yet in enumerate(pending) if yet]
         self.open = [i for i, op in named if op is CONST or op.name in SLICING]
-        self.calls = any(op.lower in ("library", "transfer") for _, op in named)
+        self.calls = any(op.lower in ("library", "transfer", "loop") for _, op in named)
         places = {place_of(order[i].form) for i in roots}
         self.place = max(places, default="")
         self.calls = self.calls or len(places) > 1

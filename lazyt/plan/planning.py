@@ -93,15 +93,15 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
             inputs = [order[i].data for i in structure.leaves]
             guarded_plans.note(structure, choice, plan, lifted, order, lock)
     if parameters or structure.calls:
-        from lazyt.plan.steps import call_levels, realize_first, realize_rest, run_calls
+        from lazyt.plan.steps import Planner, call_levels, realize_first, realize_rest, run_calls
 
         levels = [] if parameters else call_levels(order)
         del numbers, order  # what they refer to would count as in use
         if parameters:
             return realize_first(parameters, nodes, realize)
-        run_calls(levels, realize)
+        given = run_calls(levels, Planner(realize, prepare))
         del levels
-        return realize_rest(nodes, realize)
+        return [*given, *realize_rest(nodes, realize)]
     if lifted:
         inputs += [constant_lifting.number_buffer(number) for number in lifted]
     for node, buffer in zip(stored, plan.run(inputs)):

@@ -1,4 +1,4 @@
-"""Graphs with library calls and copies between devices, computed in steps.
+"""Graphs with library calls, loops and copies between devices, computed in steps.
 
 A plan is one C function, and a library call cannot be part of it. So a graph with such calls is
 computed level by level: one plan for the operands of all calls that wait for no other, then those
@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lazyt import ops
 from lazyt.ir.forms import PLACED, place_of
 from lazyt.ir.graph import Node, rebuild, remake, source_text
+from lazyt.ops.control.loops import LOOP
 from lazyt.ops.routines import ROUTINES
 from lazyt.plan.build import lock
 from lazyt.plan.explain import Explanation
@@ -24,19 +25,37 @@ from lazyt.runtime import events
 from lazyt.runtime.interpreter import interpret
 from lazyt.runtime.memory import Buffer
 
+if TYPE_CHECKING:
+    from lazyt.plan.planning import Prepared
+
 #: What computes the graph of some nodes, and what explains how: ``planning.realize``, ``.explain``.
 Realize = Callable[[Sequence[Node]], list[Node]]
 Explain = Callable[[Sequence[Node]], Explanation]
 
 
-def run_calls(levels: Sequence[Sequence[Node]], realize: Realize) -> None:
-    """Computes all library calls of ``call_levels``, their operands by ``realize``. Nobody may
+class Planner(NamedTuple):
+    """What finds plans: ``planning.realize`` and ``planning.prepare``."""
+
+    realize: Realize
+    prepare: Callable[[Sequence[Node]], Prepared | None]
+
+
+def run_calls(levels: Sequence[Sequence[Node]], planner: Planner) -> list[Node]:
+    """Computes all calls of ``call_levels``, their operands by ``planner.realize``. Nobody may
     hold on to the graph's nodes for the meantime: what is referred to from outside of a plan is
-    stored."""
+    stored. Returns what has its value now besides the calls: results of loops."""
+    found: list[Node] = []
     for calls in levels:
-        _compute([item for call in calls for item in call.inputs], realize)
+        _compute([item for call in calls for item in call.inputs], planner.realize)
+        graphs = [call for call in calls if call.op is LOOP]
+        if graphs:
+            from lazyt.plan.control import loops
+
+            found += loops.run(graphs, planner)
         for call in calls:
-            _run(call)
+            if call.data is None:
+                _run(call)
+    return found
 
 
 def _compute(nodes: Sequence[Node], realize: Realize) -> None:
@@ -139,7 +158,7 @@ def call_levels(order: Sequence[Node]) -> list[list[Node]]:
         if node.data is not None:
             continue
         depth = max((level.get(item, 0) for item in node.inputs), default=0)
-        if node.op is ops.LIBRARY or node.op is ops.TRANSFER:
+        if node.op is ops.LIBRARY or node.op is ops.TRANSFER or node.op is LOOP:
             if depth == len(found):
                 found.append([])
             found[depth].append(node)
@@ -190,6 +209,10 @@ def _note(call: Node) -> dict[str, Any]:
     """What a plan's notes say about a kernel, about a call."""
     if call.op is ops.TRANSFER:
         return _copy_note(call)
+    if call.op is LOOP:
+        from lazyt.plan.control import loops
+
+        return loops.note(call)
     routine, mode = call.params
     rows, columns = call.inputs[0].shape[-2:]
     count = call.inputs[0].size * min(rows, columns)

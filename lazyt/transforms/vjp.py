@@ -166,12 +166,16 @@ class _Part(NamedTuple):
     axis: int
 
 
-class _Product(NamedTuple):
+#: Of the axes of two operands, and of their product.
+Labels = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+
+
+class Product(NamedTuple):
     """Two operands, and the labels of their axes and of the result's."""
 
     left: Node
     right: Node
-    labels: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+    labels: Labels
 
 
 def total(parts: Sequence[Node], opaque: Container[Node] = ()) -> Node:
@@ -238,9 +242,9 @@ def _zeros(like: Node, axis: int, extent: int) -> Node:
 def _join_products(parts: Sequence[Node], opaque: Container[Node]) -> list[Node]:
     """Products that differ in their operands only become one, in place of the first, that sums over
     a new axis as well."""
-    found: dict[object, list[tuple[int, _Product]]] = {}
+    found: dict[object, list[tuple[int, Product]]] = {}
     for place, node in enumerate(parts):
-        product = None if node in opaque else _product_of(node, opaque)
+        product = None if node in opaque else product_of(node, opaque)
         if product is not None and product.left.size + product.right.size < node.size:
             key = (product.labels, product.left.shape, product.right.shape)
             found.setdefault(key, []).append((place, product))
@@ -250,16 +254,18 @@ def _join_products(parts: Sequence[Node], opaque: Container[Node]) -> list[Node]
             for place, _ in members:
                 result[place] = None
             first = members[0][0]  # the first step comes first
-            joined = _over_all([product for _, product in reversed(members)])
+            every = [product for _, product in reversed(members)]
+            sides = _stack([p.left for p in every]), _stack([p.right for p in every])
+            joined = over_all(every[0].labels, *sides)
             result[first] = ops.reshape(joined, parts[first].shape)
     return [node for node in result if node is not None]
 
 
-def _product_of(node: Node, opaque: Container[Node]) -> _Product | None:
+def product_of(node: Node, opaque: Container[Node]) -> Product | None:
     """A contraction, or a product of values that are repeated along axes of each other."""
     if node.op.name == "contract":
         left, right = node.inputs
-        return _Product(left, right, tuple(node.params))
+        return Product(left, right, tuple(node.params))
     if node.op.name != "map" or node.dtype.kind != "f" or node.params not in _products(node.dtype):
         return None
     left, right = (
@@ -271,7 +277,7 @@ def _product_of(node: Node, opaque: Container[Node]) -> _Product | None:
         return None
     left = ops.reshape(left, [left.shape[axis] for axis in a])
     right = ops.reshape(right, [right.shape[axis] for axis in b])
-    return _Product(left, right, (tuple(a), tuple(b), tuple(out)))
+    return Product(left, right, (tuple(a), tuple(b), tuple(out)))
 
 
 def _own_axes(node: Node) -> list[int]:
@@ -286,11 +292,10 @@ def _products(dtype: DType) -> tuple[Expr, ...]:
     return call("mul", a, b), call("mul", b, a)
 
 
-def _over_all(products: Sequence[_Product]) -> Node:
-    left, right, out = products[0].labels
-    label = max((*left, *right), default=0) + 1
-    a, b = _stack([p.left for p in products]), _stack([p.right for p in products])
-    return ops.contract(a, b, (label, *left), (label, *right), out)
+def over_all(labels: Labels, left: Node, right: Node) -> Node:
+    """The product of operands with labelled axes, summed over a new first axis of both as well."""
+    new = max((*labels[0], *labels[1]), default=0) + 1
+    return ops.contract(left, right, (new, *labels[0]), (new, *labels[1]), labels[2])
 
 
 def _stack(nodes: Sequence[Node]) -> Node:

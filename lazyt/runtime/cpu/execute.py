@@ -109,20 +109,22 @@ class Executable:
             pointers += [start + offset for offset in self.scratch]
         self.launch(self._pack(*self._order(pointers)))
 
-    def launch(self, slots: bytes | int) -> None:
-        """Run all launches on these slots, packed pointers or the address of some.
+    def launch(self, slots: bytes | int, entry: Entry | None = None) -> None:
+        """Run all launches on these slots, packed pointers or the address of some; or what calls
+        the plan's function itself, ``entry``, on what that takes.
 
         One thread runs where no kernel wants more, and where another Python thread's are running.
         """
+        entry = entry or self.entry
         count = 1 if self.serial else team.count()
         me, turn = get_ident(), team.turn
         if count == 1 or turn[1] not in (0, me):
-            self.entry(slots, 1)
+            entry(slots, 1)
         else:
             try:
                 turn[1] = me
                 turn[2] = 1
-                self.entry(slots, count)
+                entry(slots, count)
             finally:
                 turn[1] = 0
         if words[interrupts.RAISED] and me == words[interrupts.THREAD]:

@@ -1,0 +1,1 @@
+"""Ops that run a graph as a whole: loops, and the choice between two branches."""

@@ -1,0 +1,137 @@
+"""What ops that run graphs have in common: packed results, and the meaning of a body.
+
+A node has one value, and a body has many results. Those of one dtype lie one after the other in a
+row, the node's value, which ``parts`` takes apart with slices: the rules of slices and of their
+concatenation then serve the derivatives, too. Results of other dtypes are nodes of their own, with
+the same parameters but ``dtype``.
+
+The derivatives and the batching of a body are graph transforms, which lie above the ops:
+``lazyt.transforms.control`` registers them in ``rules``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lazyt.errors import InternalError
+from lazyt.ir.dtypes import DType, bfloat16, decode_bfloat16, encode_bfloat16
+from lazyt.ir.graph import Body, Node, Shape
+from lazyt.ir.scalar import Expr, arg, call
+from lazyt.ops import builders as build
+
+#: The transforms of ops with bodies, by op and transform (``loop vjp``); each takes what the op's
+#: rule takes.
+rules: dict[str, Callable[..., Any]] = {}
+
+
+def rule(op: str, transform: str) -> Callable[..., Any]:
+    """What calls the registered transform of an op."""
+
+    def transform_of(node: Node, *arguments: Any) -> Any:
+        found = rules.get(f"{op} {transform}")
+        if found is None:
+            raise InternalError("ops.control", f"nothing is there that transforms a {op}")
+        return found(node, *arguments)
+
+    return transform_of
+
+
+class Part(NamedTuple):
+    """A result in a packed row: where it starts, and its shape."""
+
+    start: int
+    shape: Shape
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+
+def taken(packed: Node, part: Part) -> Node:
+    """One part of a packed row."""
+    piece = build.slice_(packed, (part.start,), (part.size,), (1,))
+    return build.reshape(piece, part.shape)
+
+
+def flat(node: Node) -> Node:
+    """A value as a row."""
+    return build.reshape(node, (node.size,))
+
+
+def cotangent_of(packed: Node, part: Part) -> Node | None:
+    """The cotangent of one part of a row, None for zeros. Where the row was put together from
+    parts, it is taken from there: what stands beside zeros is not added to them."""
+    found = _taken_from(packed, part.start, part.start + part.size)
+    return None if found is None else build.reshape(found, part.shape)
+
+
+def _taken_from(node: Node, start: int, stop: int) -> Node | None:
+    if node.op.name == "concat":
+        place = 0
+        for item in node.inputs:
+            if place <= start and stop <= place + item.size:
+                return _taken_from(item, start - place, stop - place)
+            place += item.size
+    elif node.op.name == "pad" and node.params.fill.value == 0 and not any(node.params.interior):
+        low, (inner,) = node.params.low[0], node.inputs
+        if stop <= low or start >= low + inner.size:
+            return None
+        if start >= low and stop <= low + inner.size:
+            return _taken_from(inner, start - low, stop - low)
+    elif node.op.name == "map" and node.params is _sum(node.dtype):
+        pieces = [_taken_from(item, start, stop) for item in node.inputs if item.shape == node.shape]
+        if len(pieces) == 2:
+            left, right = pieces
+            if left is None or right is None:
+                return right if left is None else left
+            return build.apply("add", left, right)
+    elif is_zero(node):
+        return None
+    return build.slice_(node, (start,), (stop - start,), (1,))
+
+
+@functools.cache
+def _sum(dtype: DType) -> Expr:
+    return call("add", arg(0, dtype), arg(1, dtype))
+
+
+def is_zero(node: Node) -> bool:
+    """Whether a node is the number zero, repeated."""
+    while node.op.movement == "ordered":
+        node = node.inputs[0]
+    return node.op.name == "const" and node.params.value == 0
+
+
+def run_body(body: Body, arrays: Sequence[Any]) -> list[Any]:
+    """The results of a body in NumPy, by the rules of its ops."""
+    values: dict[Node, Any] = dict(zip(body.leaves, arrays, strict=True))
+    for node in body.nodes:
+        if node not in values:
+            if node.data is not None and not node.inputs and node.op.leaf:
+                found = _loaded(node)
+            else:
+                found = np.asarray(node.op.evaluate(node, *[values[item] for item in node.inputs]))
+            values[node] = _rounded(found, node.dtype)
+    return [values[root] for root in body.roots]
+
+
+def _loaded(node: Node) -> Any:
+    if node.op.name == "const":
+        return np.asarray(node.op.evaluate(node))
+    stored = node.data.as_numpy(node.dtype, node.shape)
+    return decode_bfloat16(stored) if node.dtype is bfloat16 else stored.astype(
+        node.dtype.compute.numpy
+    )
+
+
+def _rounded(array: Any, dtype: DType) -> Any:
+    """An array of the compute type with values that the type has."""
+    if dtype is bfloat16:
+        return decode_bfloat16(encode_bfloat16(array))
+    return array.astype(dtype.numpy).astype(np.float32) if dtype.is_half else array

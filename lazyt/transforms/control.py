@@ -1,0 +1,393 @@
+"""Derivatives and batching of ops that run a graph: those of the graph, run the same way.
+
+The derivative of a loop is a loop in the other direction over what every step began with; a step
+computes its values again and pulls the cotangents back. What comes out equals, bit for bit, the
+derivative of the same steps written one after the other: contributions to a constant are summed in
+that order, and products with it become one (``vjp.total``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
+
+from lazyt import ops
+from lazyt.ir.graph import Body, Node, make, topological
+from lazyt.ops.control.bodies import Part, cotangent_of, flat, rules, taken
+from lazyt.ops.control.loops import LoopParams, histories_of, layout, loop
+from lazyt.transforms.batch import batch
+from lazyt.transforms.jvp import jvp
+from lazyt.transforms.vjp import FEWEST, Product, over_all, product_of, total, vjp
+
+T = TypeVar("T")
+_derived: WeakKeyDictionary[Body, dict[Any, Any]] = WeakKeyDictionary()
+
+
+def _once(body: Body, key: Any, derive: Callable[[], T]) -> T:
+    """What ``derive`` makes of a body, once for each key."""
+    known = _derived.setdefault(body, {})
+    if key not in known:
+        known[key] = derive()
+    found: T = known[key]
+    return found
+
+
+def _inputs_like(nodes: Sequence[Node], lead: int = 0) -> list[Node]:
+    """New leaves with the types of ``nodes``; with a leading axis of ``lead``, if it is given."""
+    return [ops.input_((lead, *n.shape) if lead else n.shape, n.dtype) for n in nodes]
+
+
+def _is_float(node: Node) -> bool:
+    return node.dtype.kind in "fc"
+
+
+def _zeros(node: Node, value: float = 0.0) -> Node:
+    return ops.broadcast_to(ops.constant(value, node.dtype), node.shape)
+
+
+# ------------------------------------------------------------------------ backwards
+
+
+class _Pulled(NamedTuple):
+    """The step of a backward loop.
+
+    Attributes:
+        body: constants; cotangents of the carries, and sums; slices, states, cotangents.
+        summed: constants whose contributions a step adds to what is carried.
+        products: constants whose contributions are products, with the products of a step.
+        scanned: operands whose slices get a cotangent.
+    """
+
+    body: Body
+    summed: list[int]
+    products: list[tuple[int, list[Product]]]
+    scanned: list[int]
+
+
+def _loop_vjp(node: Node, cotangent: Node) -> list[Node | None]:
+    params: LoopParams = node.params
+    inputs, body, found = node.inputs, params.body, layout(params)
+    constants, carries = params.constants, params.carries
+    whole = params._replace(history=(1,) * carries)
+    states = histories_of(inputs, whole)
+    streams: list[Node | None] = []  # for what every step began with, from those who read it
+    ends: list[Node | None] = []
+    for number in range(carries):
+        last, history = found.last(number, params), found.carries[number]
+        ends.append(None if last is None else cotangent_of(cotangent, last))
+        has = history is not None and params.history[number]
+        streams.append(_stream(cotangent, history, params) if has and history else None)
+    given: list[Node | None] = []
+    for part, shared in zip(found.slices, found.shared):
+        # Slices that are a carry's history are read there.
+        given.append(None if part is None or shared >= 0 else cotangent_of(cotangent, part))
+    wanted = [not node.needs_grad or item.needs_grad for item in inputs]
+    key = (
+        "vjp",
+        constants,
+        carries,
+        tuple(wanted),
+        tuple([item is not None for item in streams]),
+        tuple([item is not None for item in given]),
+        min(params.length, FEWEST),
+    )
+    pulled = _once(body, key, lambda: _pull(params, wanted, streams, given))
+    begin = [
+        _zeros(item) if end is None else end
+        for item, end in zip(inputs[constants : constants + carries], ends)
+        if _is_float(item)
+    ]
+    begin += [_zeros(inputs[number], -0.0) for number in pulled.summed]
+    slices = [*inputs[constants + carries :], *states]
+    slices += [item for item in (*streams, *given) if item is not None]
+    made = loop(pulled.body, inputs[:constants], begin, slices, params.length, not params.reverse)
+    result: list[Node | None] = [None] * len(inputs)
+    left = iter(made.carries)
+    for number in range(constants, constants + carries):
+        if _is_float(inputs[number]):
+            result[number] = next(left)
+    for number in pulled.summed:
+        result[number] = next(left)
+    rest = iter(made.slices)
+    for number in pulled.scanned:
+        result[number] = next(rest)
+    for number, products in pulled.products:
+        pairs = [(next(rest), next(rest)) for _ in products]
+        result[number] = _joined(products, pairs, params, inputs[number])
+    return result
+
+
+def _stream(cotangent: Node, whole: Part, params: LoopParams) -> Node | None:
+    """The cotangents of what every step began with, from that of a carry's history; where nobody
+    reads what the first step began with, they add nothing to it."""
+    step, length = whole.size // (params.length + 1), params.length
+    shape = whole.shape[1:]
+    start = whole.start + (step if params.reverse else 0)
+    every = Part(start, (length, *shape))
+    first = start + (length - 1) * step if params.reverse else start
+    if length == 1 or cotangent_of(cotangent, Part(first, shape)) is not None:
+        return cotangent_of(cotangent, every)
+    rest = Part(start + (0 if params.reverse else step), (length - 1, *shape))
+    found = cotangent_of(cotangent, rest)
+    if found is None:
+        return None
+    none = ops.broadcast_to(ops.constant(-0.0, cotangent.dtype), (1, *shape))
+    return ops.concat([found, none] if params.reverse else [none, found], 0)
+
+
+def _pull(
+    params: LoopParams,
+    wanted: Sequence[bool],
+    streams: Sequence[Node | None],
+    given: Sequence[Node | None],
+) -> _Pulled:
+    body, constants, carries = params.body, params.constants, params.carries
+    leaves = body.leaves
+    old = leaves[constants : constants + carries]
+    fixed, states = _inputs_like(leaves[:constants]), _inputs_like(old)
+    slices = _inputs_like(leaves[constants + carries :])
+    moving = [_inputs_like([leaf])[0] if _is_float(leaf) else None for leaf in old]
+    incoming = [None if s is None else _inputs_like([leaf])[0] for s, leaf in zip(streams, old)]
+    nexts, results = body.roots[:carries], body.roots[carries:]
+    arriving = [None if g is None else _inputs_like([r])[0] for g, r in zip(given, results)]
+    own = [*fixed, *states, *slices]
+    roots = body.over(own)
+    wrt = [leaf for leaf, flag in zip(own, wanted) if _is_float(leaf) and flag]
+    wrt += [leaf for leaf in states if _is_float(leaf) and leaf not in wrt]
+    received: dict[Node, list[Node]] = {}
+
+    for root, cotangent in zip(roots, [*moving, *arriving]):
+        if root in wrt and cotangent is not None:
+            received.setdefault(root, []).append(cotangent)
+
+    def watch(user: Node, _: Node, index: int, part: Node) -> None:
+        received.setdefault(user.inputs[index], []).append(part)
+
+    back = dict(zip(wrt, vjp(roots, [*moving, *arriving], wrt, watch)))
+    after = []
+    for leaf, stream in zip(states, incoming):
+        if _is_float(leaf):
+            terms = received.get(leaf, [])
+            terms = terms if stream is None else [stream, *terms]
+            after.append(total(terms) if terms else _zeros(leaf))
+    summed: list[int] = []
+    sums: list[Node] = []
+    carried: list[Node] = []
+    products: list[tuple[int, list[Product]]] = []
+    factors: list[Node] = []
+    for number, leaf in enumerate(fixed):
+        parts = received.get(leaf, [])
+        if not wanted[number] or not _is_float(leaf) or not parts:
+            continue
+        found = _products(parts, leaf, params.length)
+        if found:
+            products.append((number, found))
+            factors += [item for product in found for item in (product.left, product.right)]
+        else:
+            summed.append(number)
+            carried.append(_inputs_like([leaf])[0])
+            sums.append(_added([carried[-1], *parts]))
+    first = constants + carries
+    scanned = [first + n for n, leaf in enumerate(slices) if back.get(leaf) is not None]
+    parts = [back[own[number]] for number in scanned]
+    ends = [*after, *sums, *[part for part in parts if part is not None], *factors]
+    begin = [item for item in moving if item is not None]
+    read = [item for item in (*incoming, *arriving) if item is not None]
+    made = Body.of([*fixed, *begin, *carried, *slices, *states, *read], ends)
+    return _Pulled(made, summed, products, scanned)
+
+
+def _added(terms: Sequence[Node]) -> Node:
+    result = terms[0]
+    for term in terms[1:]:
+        result = ops.apply("add", result, term)
+    return result
+
+
+def _products(parts: Sequence[Node], leaf: Node, length: int) -> list[Product]:
+    """The products of a step that are a constant's contributions, where those of all steps become
+    one; else nothing. What decides is what decides for steps that are written out."""
+    found = [product_of(part, ()) for part in parts]
+    every = [product for product in found if product is not None]
+    if len(every) < len(parts) or length * len(parts) < FEWEST:
+        return []
+    first = every[0]
+    kind = (first.labels, first.left.shape, first.right.shape)
+    alike = all((p.labels, p.left.shape, p.right.shape) == kind for p in every)
+    return every if alike and first.left.size + first.right.size < leaf.size else []
+
+
+def _joined(
+    products: Sequence[Product], pairs: Sequence[tuple[Node, Node]], params: LoopParams, like: Node
+) -> Node:
+    """One product that sums over the steps, in their order, too."""
+    sides = []
+    for side in (0, 1):
+        rows = [pair[side] for pair in reversed(pairs)]  # the last use of a step comes first
+        if params.reverse:
+            rows = [ops.flip(row, (0,)) for row in rows]
+        length, *shape = rows[0].shape
+        beside = ops.concat([ops.reshape(row, (length, 1, *shape)) for row in rows], 1)
+        sides.append(ops.reshape(beside, (length * len(rows), *shape)))
+    return ops.reshape(over_all(products[0].labels, *sides), like.shape)
+
+
+# -------------------------------------------------------------------------- forwards
+
+
+class _Pushed(NamedTuple):
+    """The step of a loop with tangents: operands that move, in order, and the body."""
+
+    body: Body
+    constants: list[int]
+    scanned: list[int]
+    carries: list[int]
+
+
+def _loop_jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
+    params: LoopParams = node.params
+    inputs, constants, carries = node.inputs, params.constants, params.carries
+    moves = tuple([tangent is not None for tangent in tangents])
+    pushed = _once(params.body, ("jvp", constants, carries, moves), lambda: _push(params, moves))
+    first = constants + carries
+    fixed = [*inputs[:constants], *[tangents[n] for n in pushed.constants]]
+    begin = [*inputs[constants:first]]
+    for number in pushed.carries:
+        tangent = tangents[constants + number]
+        begin.append(_zeros(inputs[constants + number]) if tangent is None else tangent)
+    slices = [*inputs[first:], *[tangents[n] for n in pushed.scanned]]
+    more = [params.history[n] for n in pushed.carries]
+    own = params._replace(
+        body=pushed.body,
+        constants=len(fixed),
+        carries=len(begin),
+        history=(*params.history, *more),
+    )
+    operands: list[Node] = [item for item in (*fixed, *begin, *slices) if item is not None]
+    made = make(node.op, tuple(operands), own)
+    old, new = layout(params), layout(own)
+    pieces = []
+    for number, part in enumerate(old.carries):
+        if part is not None:
+            place = carries + pushed.carries.index(number)
+            moved = new.carries[place]
+            assert moved is not None
+            pieces.append(flat(taken(made, moved)))
+    results = len(old.slices)
+    for number, (part, shared) in enumerate(zip(old.slices, old.shared)):
+        if part is not None and shared < 0:
+            moved = new.slices[results + number]
+            assert moved is not None
+            pieces.append(flat(taken(made, moved)))
+    return ops.concat(pieces, 0)
+
+
+def _push(params: LoopParams, moves: Sequence[bool]) -> _Pushed:
+    body, constants, carries = params.body, params.constants, params.carries
+    own = _inputs_like(body.leaves)
+    first = constants + carries
+    floats = [n for n in range(carries) if _is_float(own[constants + n])]
+    fixed = [n for n in range(constants) if moves[n]]
+    scanned = [n for n in range(first, len(own)) if moves[n]]
+    moving = [*fixed, *[constants + n for n in floats], *scanned]
+    tangents = dict(zip(moving, _inputs_like([own[n] for n in moving])))
+    roots = body.over(own)
+    found = jvp(roots, [own[n] for n in moving], [tangents[n] for n in moving])
+    moved = [_zeros(root) if item is None else item for root, item in zip(roots, found)]
+    leaves = [*own[:constants], *[tangents[n] for n in fixed]]
+    leaves += [*own[constants:first], *[tangents[constants + n] for n in floats]]
+    leaves += [*own[first:], *[tangents[n] for n in scanned]]
+    ends = [*roots[:carries], *[moved[n] for n in floats], *roots[carries:], *moved[carries:]]
+    return _Pushed(Body.of(leaves, ends), fixed, scanned, floats)
+
+
+# -------------------------------------------------------------------------- batching
+
+
+def _loop_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
+    params: LoopParams = node.params
+    constants, carries = params.constants, params.carries
+    first = constants + carries
+    size = next(item.shape[0] for item, flag in zip(inputs, batched) if flag)
+    many = _batched_carries(params.body, list(batched), constants, carries)
+    key = ("batch", constants, carries, size, tuple(many))
+    body, results = _once(params.body, key, lambda: _batch_body(params, many, size))
+    operands = []
+    for number, (item, had, has) in enumerate(zip(inputs, batched, many)):
+        if has and not had:
+            item = ops.broadcast_to(item, (size, *item.shape))
+        elif has and number >= first:
+            item = ops.permute(item, (1, 0, *range(2, len(item.shape))))
+        operands.append(item)
+    own = params._replace(body=body)
+    made = make(node.op, tuple(operands), own)
+    old, new = layout(params), layout(own)
+    pieces = []
+    for number, part in enumerate(old.carries):
+        if part is not None:
+            whole = new.carries[number]
+            assert whole is not None
+            flag = many[constants + number]
+            pieces.append(_examples(taken(made, whole), flag, size, params.history[number]))
+    for number, (part, shared) in enumerate(zip(old.slices, old.shared)):
+        if part is not None and shared < 0:
+            whole = new.slices[number]
+            assert whole is not None
+            pieces.append(_examples(taken(made, whole), results[number], size, 1))
+    return ops.concat(pieces, 1)
+
+
+def _examples(value: Node, has: bool, size: int, steps: int) -> Node:
+    """A result as rows, one for each example; ``steps``: whether its first axis counts steps."""
+    if not has:
+        value = ops.broadcast_to(value, (size, *value.shape))
+    elif steps:
+        value = ops.permute(value, (1, 0, *range(2, len(value.shape))))
+    return ops.reshape(value, (size, value.size // size))
+
+
+def _batched_carries(
+    body: Body, batched: list[bool], constants: int, carries: int
+) -> list[bool]:
+    """Which leaves differ from example to example: carries do if what they become does."""
+    while True:
+        flags = dict(zip(body.leaves, batched))
+        reached = {leaf for leaf, flag in flags.items() if flag}
+        for node in body.nodes:
+            if any(item in reached for item in node.inputs):
+                reached.add(node)
+        grown = list(batched)
+        for number, root in enumerate(body.roots[:carries]):
+            grown[constants + number] = grown[constants + number] or root in reached
+        if grown == batched:
+            return batched
+        batched = grown
+
+
+def _batch_body(params: LoopParams, many: Sequence[bool], size: int) -> tuple[Body, list[bool]]:
+    """The body for all examples, and which of its slices differ among them."""
+    body = params.body
+    own = _inputs_like(body.leaves)
+    differing = [leaf for leaf, flag in zip(own, many) if flag]
+    wide = _inputs_like(differing, size)
+    roots = body.over(own)
+    reached = set(differing)
+    for node in topological(roots):
+        if any(item in reached for item in node.inputs):
+            reached.add(node)
+    table = dict(zip(differing, wide))
+    changed = [root for root in roots if root in reached]
+    found = dict(zip(changed, batch(changed, differing, wide, size)))
+    ends = []
+    for number, root in enumerate(roots):
+        carried = number < params.carries and many[params.constants + number]
+        if carried and root not in reached:
+            ends.append(ops.broadcast_to(root, (size, *root.shape)))
+        else:
+            ends.append(found.get(root, root))
+    leaves = [table.get(leaf, leaf) for leaf in own]
+    return Body.of(leaves, ends), [root in reached for root in roots[params.carries :]]
+
+
+rules.update({"loop vjp": _loop_vjp, "loop jvp": _loop_jvp, "loop batch": _loop_batch})
