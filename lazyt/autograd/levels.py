@@ -324,6 +324,22 @@ class Level:
                 stack.extend(node.inputs)
         return False
 
+    def refuse_write(self, value: Node) -> None:
+        """Raises where memory from outside may not be given ``value``."""
+        if self.size == 0:
+            raise GradientError(_CAPTURED.format(name=_writer()))
+        if self.depends((value,)):
+            raise GradientError(_UNBATCHED)
+
+    def refuse_look(self, reason: str) -> None:
+        """Raises because the program looks at values that depend on a symbol."""
+        raise LazytError(_look_error(reason))
+
+    def whole(self, node: Node) -> Node:
+        """All values that ``node`` has among the examples."""
+        (found,) = batched([node], dict(self.symbols), self)
+        return node if found is None else found
+
 
 class _Stack(threading.local):
     """The levels of one thread, outermost first."""
@@ -377,10 +393,7 @@ class _Watcher:
         for level in reversed(stack.levels):
             if id(storage) in level.born:
                 return
-            if level.size == 0:
-                raise GradientError(_CAPTURED.format(name=_writer()))
-            if level.depends((value,)):
-                raise GradientError(_UNBATCHED)
+            level.refuse_write(value)
 
     def looked_behind(self, storage: Storage) -> None:
         """All of a memory is about to be read."""
@@ -396,8 +409,9 @@ class _Watcher:
 
     def looked(self, reason: str, where: str, nodes: Sequence[Node]) -> None:
         """The program looks at values. Raises LazytError where they are those of all examples."""
-        if self.mine and any(level.depends(nodes) for level in stack.levels):
-            raise LazytError(_look_error(reason))
+        for level in reversed(stack.levels) if self.mine else ():
+            if level.depends(nodes):
+                level.refuse_look(reason)
         if self.outer is not None:
             self.outer.looked(reason, where, nodes)
 
@@ -431,8 +445,7 @@ class _Watcher:
 
         for level in reversed(stack.levels):
             if level.symbols:
-                (found,) = batched([node], dict(level.symbols), level)
-                node = node if found is None else found
+                node = level.whole(node)
         return node if self.outer is None else self.outer.whole(node)
 
     def counted(

@@ -1,0 +1,1 @@
+"""Control flow that is compiled once: loops over slices, loops with a condition, branches."""
