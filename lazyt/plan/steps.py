@@ -47,7 +47,7 @@ def run_calls(levels: Sequence[Sequence[Node]], planner: Planner) -> list[Node]:
     found: list[Node] = []
     for calls in levels:
         _compute([item for call in calls for item in call.inputs], planner.realize)
-        graphs = [call for call in calls if call.op is LOOP]
+        graphs = [call for call in calls if call.op is LOOP and call.form > PLACED]
         if graphs:
             from lazyt.plan.control import loops
 
@@ -184,7 +184,7 @@ def _run(call: Node) -> None:
         call.data = moved(call.inputs[0], call.params.place)
         return
     placed = call.form < PLACED
-    if placed:
+    if placed and call.op is ops.LIBRARY:
         from lazyt.plan.device_plans import announce_library
 
         announce_library(call)

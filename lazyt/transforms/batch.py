@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from lazyt import ops
 from lazyt.errors import DTypeError, ShapeError
 from lazyt.ir.graph import Node, topological
+from lazyt.ops.control.bodies import transforms
 
 
 def batch(
@@ -42,3 +43,6 @@ def batch(
         table[node] if node in table else ops.broadcast_to(node, (size, *node.shape))
         for node in outputs
     ]
+
+
+transforms.batch = batch

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from lazyt.errors import DTypeError, GradientError, ShapeError
 from lazyt.ir.graph import Node, NoGradient, source_text
+from lazyt.ops.control.bodies import transforms
 from lazyt.transforms.vjp import connected
 
 
@@ -47,3 +48,6 @@ def _push(node: Node, tangents: Sequence[Node | None]) -> Node | None:
         where = source_text(node.source)
         raise GradientError(f"{node.op.name} has no gradient: {rule.reason} (made at {where})")
     return rule(node, tangents)
+
+
+transforms.jvp = jvp

@@ -11,6 +11,7 @@ from lazyt.errors import DTypeError, GradientError, ShapeError
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Node, NoGradient, source_text, topological
 from lazyt.ir.scalar import Expr, arg, call
+from lazyt.ops.control.bodies import transforms
 from lazyt.transforms.derivations import Walk, known
 
 
@@ -300,3 +301,7 @@ def over_all(labels: Labels, left: Node, right: Node) -> Node:
 
 def _stack(nodes: Sequence[Node]) -> Node:
     return ops.concat([ops.reshape(node, (1, *node.shape)) for node in nodes], 0)
+
+
+transforms.vjp, transforms.total, transforms.fewest = vjp, total, FEWEST
+transforms.product_of, transforms.over_all = product_of, over_all

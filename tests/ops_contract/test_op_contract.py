@@ -17,7 +17,8 @@ from lazyt.ir.printer import print_graph
 from lazyt.ops.registry import OPS
 from lazyt.transforms.batch import batch
 from tests import compilers
-from tests.ops_contract import custom_samples as custom_samples  # registers its samples
+from tests.ops_contract import control_samples as control_samples  # registers its samples
+from tests.ops_contract import custom_samples as custom_samples  # and these theirs
 from tests.ops_contract import library_samples as library_samples  # and these theirs
 from tests.ops_contract.numeric import check_first_order, check_second_order, leaf, lowered, value
 from tests.ops_contract.op_samples import REFUSALS, SAMPLES, Refusal, Sample

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import lazyt.transforms.control  # noqa: F401  registers the derivatives of loops
 from lazyt.autograd.vectorizing import vmap
 from lazyt.errors import ArgumentError, LazytError, ShapeError
 from lazyt.functional.control.tracing import (
@@ -26,7 +25,7 @@ from lazyt.handle.function_table import declare_grad_fn
 from lazyt.handle.pytree import TreeSpec, flatten, unflatten
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.graph import Node
-from lazyt.ops.control.loops import loop
+from lazyt.ops.control.building import loop
 from lazyt.runtime import events
 
 declare_grad_fn("ScanAutogradOp", "MapAutogradOp")
@@ -100,9 +99,7 @@ def scan(
     return unflatten(carries, init_tree), unflatten(results, tree)
 
 
-def _checked_scan(
-    combine_fn: Any, init: list[Any], xs: list[Any], dim: Any, reverse: Any
-) -> int:
+def _checked_scan(combine_fn: Any, init: list[Any], xs: list[Any], dim: Any, reverse: Any) -> int:
     """The axis, counted from the front. Raises LazytError, in PyTorch's words."""
     if isinstance(xs[0], Tensor) and isinstance(dim, int):
         dim = normalize_dim(dim, xs[0].ndim)
@@ -132,9 +129,7 @@ def _length(xs: Sequence[Tensor]) -> int:
     return int(sizes[0])
 
 
-def _check_carry(
-    init: list[Tensor], tree: TreeSpec, following: list[Any], found: TreeSpec
-) -> None:
+def _check_carry(init: list[Tensor], tree: TreeSpec, following: list[Any], found: TreeSpec) -> None:
     """Raises LazytError, in PyTorch's words, where the carry does not go on as it began."""
     if len(init) != len(following) or tree != found:
         raise LazytError(
@@ -376,9 +371,7 @@ def _combined(
 ) -> tuple[Tensor, ...]:
     flat, _ = flatten(combine_fn(unflatten(list(a), tree), unflatten(list(b), tree)))
     if len(flat) != len(a):
-        raise LazytError(
-            f"expected combine_fn to return {len(a)} results but got {len(flat)}"
-        )
+        raise LazytError(f"expected combine_fn to return {len(a)} results but got {len(flat)}")
     return tuple(flat)
 
 

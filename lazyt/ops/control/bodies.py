@@ -4,9 +4,6 @@ A node has one value, and a body has many results. Those of one dtype lie one af
 row, the node's value, which ``parts`` takes apart with slices: the rules of slices and of their
 concatenation then serve the derivatives, too. Results of other dtypes are nodes of their own, with
 the same parameters but ``dtype``.
-
-The derivatives and the batching of a body are graph transforms, which lie above the ops:
-``lazyt.transforms.control`` registers them in ``rules``.
 """
 
 from __future__ import annotations
@@ -18,27 +15,34 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lazyt.errors import InternalError
 from lazyt.ir.dtypes import DType, bfloat16, decode_bfloat16, encode_bfloat16
 from lazyt.ir.graph import Body, Node, Shape
 from lazyt.ir.scalar import Expr, arg, call
 from lazyt.ops import builders as build
 
-#: The transforms of ops with bodies, by op and transform (``loop vjp``); each takes what the op's
-#: rule takes.
-rules: dict[str, Callable[..., Any]] = {}
+
+class Transforms:
+    """The graph transforms by which bodies are transformed. They lie above the ops, and their
+    modules put them here.
+
+    Attributes:
+        vjp, jvp, batch: as in the modules of these names.
+        total: the sum of the contributions to one value, in the order of ``vjp``.
+        product_of: a product among them, or None.
+        over_all: the product that stands for those of many steps.
+        fewest: how many products become one.
+    """
+
+    vjp: Callable[..., Any]
+    jvp: Callable[..., Any]
+    batch: Callable[..., Any]
+    total: Callable[..., Node]
+    product_of: Callable[..., Any]
+    over_all: Callable[..., Node]
+    fewest: int
 
 
-def rule(op: str, transform: str) -> Callable[..., Any]:
-    """What calls the registered transform of an op."""
-
-    def transform_of(node: Node, *arguments: Any) -> Any:
-        found = rules.get(f"{op} {transform}")
-        if found is None:
-            raise InternalError("ops.control", f"nothing is there that transforms a {op}")
-        return found(node, *arguments)
-
-    return transform_of
+transforms = Transforms()
 
 
 class Part(NamedTuple):
@@ -85,7 +89,9 @@ def _taken_from(node: Node, start: int, stop: int) -> Node | None:
         if start >= low and stop <= low + inner.size:
             return _taken_from(inner, start - low, stop - low)
     elif node.op.name == "map" and node.params is _sum(node.dtype):
-        pieces = [_taken_from(item, start, stop) for item in node.inputs if item.shape == node.shape]
+        pieces = [
+            _taken_from(item, start, stop) for item in node.inputs if item.shape == node.shape
+        ]
         if len(pieces) == 2:
             left, right = pieces
             if left is None or right is None:
@@ -125,8 +131,10 @@ def _loaded(node: Node) -> Any:
     if node.op.name == "const":
         return np.asarray(node.op.evaluate(node))
     stored = node.data.as_numpy(node.dtype, node.shape)
-    return decode_bfloat16(stored) if node.dtype is bfloat16 else stored.astype(
-        node.dtype.compute.numpy
+    return (
+        decode_bfloat16(stored)
+        if node.dtype is bfloat16
+        else stored.astype(node.dtype.compute.numpy)
     )
 
 

@@ -18,7 +18,7 @@ from lazyt import ops
 from lazyt.config import config
 from lazyt.ir.graph import Body, Node, source_text
 from lazyt.ops.control.bodies import Part, taken
-from lazyt.ops.control.loops import LoopParams, layout
+from lazyt.ops.control.building import LoopParams, layout
 from lazyt.runtime import events
 from lazyt.runtime.cpu import loops
 from lazyt.runtime.cpu.loops import Copy, Cursor
@@ -256,6 +256,7 @@ class _Run:
             executable, self.params.length, inputs, outputs, self.cursors, self.copies, arena.ptr
         )
         if heat is not None:
+            heat.runs += self.params.length - 1
             heat.note(plan, perf_counter() - begin)
         return True
 

@@ -12,13 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
-from lazyt import ops
 from lazyt.ir.graph import Body, Node, make, topological
-from lazyt.ops.control.bodies import Part, cotangent_of, flat, rules, taken
-from lazyt.ops.control.loops import LoopParams, histories_of, layout, loop
-from lazyt.transforms.batch import batch
-from lazyt.transforms.jvp import jvp
-from lazyt.transforms.vjp import FEWEST, Product, over_all, product_of, total, vjp
+from lazyt.ops import builders as build
+from lazyt.ops.control.bodies import Part, cotangent_of, flat, taken, transforms
+from lazyt.ops.control.building import LoopParams, histories_of, layout, loop
+from lazyt.ops.leaves import input_
 
 T = TypeVar("T")
 _derived: WeakKeyDictionary[Body, dict[Any, Any]] = WeakKeyDictionary()
@@ -35,7 +33,7 @@ def _once(body: Body, key: Any, derive: Callable[[], T]) -> T:
 
 def _inputs_like(nodes: Sequence[Node], lead: int = 0) -> list[Node]:
     """New leaves with the types of ``nodes``; with a leading axis of ``lead``, if it is given."""
-    return [ops.input_((lead, *n.shape) if lead else n.shape, n.dtype) for n in nodes]
+    return [input_((lead, *n.shape) if lead else n.shape, n.dtype) for n in nodes]
 
 
 def _is_float(node: Node) -> bool:
@@ -43,7 +41,7 @@ def _is_float(node: Node) -> bool:
 
 
 def _zeros(node: Node, value: float = 0.0) -> Node:
-    return ops.broadcast_to(ops.constant(value, node.dtype), node.shape)
+    return build.broadcast_to(build.constant(value, node.dtype), node.shape)
 
 
 # ------------------------------------------------------------------------ backwards
@@ -61,11 +59,11 @@ class _Pulled(NamedTuple):
 
     body: Body
     summed: list[int]
-    products: list[tuple[int, list[Product]]]
+    products: list[tuple[int, list[Any]]]
     scanned: list[int]
 
 
-def _loop_vjp(node: Node, cotangent: Node) -> list[Node | None]:
+def loop_vjp(node: Node, cotangent: Node) -> list[Node | None]:
     params: LoopParams = node.params
     inputs, body, found = node.inputs, params.body, layout(params)
     constants, carries = params.constants, params.carries
@@ -90,7 +88,7 @@ def _loop_vjp(node: Node, cotangent: Node) -> list[Node | None]:
         tuple(wanted),
         tuple([item is not None for item in streams]),
         tuple([item is not None for item in given]),
-        min(params.length, FEWEST),
+        min(params.length, transforms.fewest),
     )
     pulled = _once(body, key, lambda: _pull(params, wanted, streams, given))
     begin = [
@@ -132,8 +130,8 @@ def _stream(cotangent: Node, whole: Part, params: LoopParams) -> Node | None:
     found = cotangent_of(cotangent, rest)
     if found is None:
         return None
-    none = ops.broadcast_to(ops.constant(-0.0, cotangent.dtype), (1, *shape))
-    return ops.concat([found, none] if params.reverse else [none, found], 0)
+    none = build.broadcast_to(build.constant(-0.0, cotangent.dtype), (1, *shape))
+    return build.concat([found, none] if params.reverse else [none, found], 0)
 
 
 def _pull(
@@ -164,17 +162,17 @@ def _pull(
     def watch(user: Node, _: Node, index: int, part: Node) -> None:
         received.setdefault(user.inputs[index], []).append(part)
 
-    back = dict(zip(wrt, vjp(roots, [*moving, *arriving], wrt, watch)))
+    back = dict(zip(wrt, transforms.vjp(roots, [*moving, *arriving], wrt, watch)))
     after = []
     for leaf, stream in zip(states, incoming):
         if _is_float(leaf):
             terms = received.get(leaf, [])
             terms = terms if stream is None else [stream, *terms]
-            after.append(total(terms) if terms else _zeros(leaf))
+            after.append(transforms.total(terms) if terms else _zeros(leaf))
     summed: list[int] = []
     sums: list[Node] = []
     carried: list[Node] = []
-    products: list[tuple[int, list[Product]]] = []
+    products: list[tuple[int, list[Any]]] = []
     factors: list[Node] = []
     for number, leaf in enumerate(fixed):
         parts = received.get(leaf, [])
@@ -201,16 +199,16 @@ def _pull(
 def _added(terms: Sequence[Node]) -> Node:
     result = terms[0]
     for term in terms[1:]:
-        result = ops.apply("add", result, term)
+        result = build.apply("add", result, term)
     return result
 
 
-def _products(parts: Sequence[Node], leaf: Node, length: int) -> list[Product]:
+def _products(parts: Sequence[Node], leaf: Node, length: int) -> list[Any]:
     """The products of a step that are a constant's contributions, where those of all steps become
     one; else nothing. What decides is what decides for steps that are written out."""
-    found = [product_of(part, ()) for part in parts]
+    found = [transforms.product_of(part, ()) for part in parts]
     every = [product for product in found if product is not None]
-    if len(every) < len(parts) or length * len(parts) < FEWEST:
+    if len(every) < len(parts) or length * len(parts) < transforms.fewest:
         return []
     first = every[0]
     kind = (first.labels, first.left.shape, first.right.shape)
@@ -219,18 +217,18 @@ def _products(parts: Sequence[Node], leaf: Node, length: int) -> list[Product]:
 
 
 def _joined(
-    products: Sequence[Product], pairs: Sequence[tuple[Node, Node]], params: LoopParams, like: Node
+    products: Sequence[Any], pairs: Sequence[tuple[Node, Node]], params: LoopParams, like: Node
 ) -> Node:
     """One product that sums over the steps, in their order, too."""
     sides = []
     for side in (0, 1):
         rows = [pair[side] for pair in reversed(pairs)]  # the last use of a step comes first
         if params.reverse:
-            rows = [ops.flip(row, (0,)) for row in rows]
+            rows = [build.flip(row, (0,)) for row in rows]
         length, *shape = rows[0].shape
-        beside = ops.concat([ops.reshape(row, (length, 1, *shape)) for row in rows], 1)
-        sides.append(ops.reshape(beside, (length * len(rows), *shape)))
-    return ops.reshape(over_all(products[0].labels, *sides), like.shape)
+        beside = build.concat([build.reshape(row, (length, 1, *shape)) for row in rows], 1)
+        sides.append(build.reshape(beside, (length * len(rows), *shape)))
+    return build.reshape(transforms.over_all(products[0].labels, *sides), like.shape)
 
 
 # -------------------------------------------------------------------------- forwards
@@ -245,7 +243,7 @@ class _Pushed(NamedTuple):
     carries: list[int]
 
 
-def _loop_jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
+def loop_jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
     params: LoopParams = node.params
     inputs, constants, carries = node.inputs, params.constants, params.carries
     moves = tuple([tangent is not None for tangent in tangents])
@@ -280,7 +278,7 @@ def _loop_jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
             moved = new.slices[results + number]
             assert moved is not None
             pieces.append(flat(taken(made, moved)))
-    return ops.concat(pieces, 0)
+    return build.concat(pieces, 0)
 
 
 def _push(params: LoopParams, moves: Sequence[bool]) -> _Pushed:
@@ -293,7 +291,7 @@ def _push(params: LoopParams, moves: Sequence[bool]) -> _Pushed:
     moving = [*fixed, *[constants + n for n in floats], *scanned]
     tangents = dict(zip(moving, _inputs_like([own[n] for n in moving])))
     roots = body.over(own)
-    found = jvp(roots, [own[n] for n in moving], [tangents[n] for n in moving])
+    found = transforms.jvp(roots, [own[n] for n in moving], [tangents[n] for n in moving])
     moved = [_zeros(root) if item is None else item for root, item in zip(roots, found)]
     leaves = [*own[:constants], *[tangents[n] for n in fixed]]
     leaves += [*own[constants:first], *[tangents[constants + n] for n in floats]]
@@ -305,7 +303,7 @@ def _push(params: LoopParams, moves: Sequence[bool]) -> _Pushed:
 # -------------------------------------------------------------------------- batching
 
 
-def _loop_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
+def loop_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
     params: LoopParams = node.params
     constants, carries = params.constants, params.carries
     first = constants + carries
@@ -316,9 +314,9 @@ def _loop_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> 
     operands = []
     for number, (item, had, has) in enumerate(zip(inputs, batched, many)):
         if has and not had:
-            item = ops.broadcast_to(item, (size, *item.shape))
+            item = build.broadcast_to(item, (size, *item.shape))
         elif has and number >= first:
-            item = ops.permute(item, (1, 0, *range(2, len(item.shape))))
+            item = build.permute(item, (1, 0, *range(2, len(item.shape))))
         operands.append(item)
     own = params._replace(body=body)
     made = make(node.op, tuple(operands), own)
@@ -335,21 +333,19 @@ def _loop_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> 
             whole = new.slices[number]
             assert whole is not None
             pieces.append(_examples(taken(made, whole), results[number], size, 1))
-    return ops.concat(pieces, 1)
+    return build.concat(pieces, 1)
 
 
 def _examples(value: Node, has: bool, size: int, steps: int) -> Node:
     """A result as rows, one for each example; ``steps``: whether its first axis counts steps."""
     if not has:
-        value = ops.broadcast_to(value, (size, *value.shape))
+        value = build.broadcast_to(value, (size, *value.shape))
     elif steps:
-        value = ops.permute(value, (1, 0, *range(2, len(value.shape))))
-    return ops.reshape(value, (size, value.size // size))
+        value = build.permute(value, (1, 0, *range(2, len(value.shape))))
+    return build.reshape(value, (size, value.size // size))
 
 
-def _batched_carries(
-    body: Body, batched: list[bool], constants: int, carries: int
-) -> list[bool]:
+def _batched_carries(body: Body, batched: list[bool], constants: int, carries: int) -> list[bool]:
     """Which leaves differ from example to example: carries do if what they become does."""
     while True:
         flags = dict(zip(body.leaves, batched))
@@ -378,16 +374,13 @@ def _batch_body(params: LoopParams, many: Sequence[bool], size: int) -> tuple[Bo
             reached.add(node)
     table = dict(zip(differing, wide))
     changed = [root for root in roots if root in reached]
-    found = dict(zip(changed, batch(changed, differing, wide, size)))
+    found = dict(zip(changed, transforms.batch(changed, differing, wide, size)))
     ends = []
     for number, root in enumerate(roots):
         carried = number < params.carries and many[params.constants + number]
         if carried and root not in reached:
-            ends.append(ops.broadcast_to(root, (size, *root.shape)))
+            ends.append(build.broadcast_to(root, (size, *root.shape)))
         else:
             ends.append(found.get(root, root))
     leaves = [table.get(leaf, leaf) for leaf in own]
     return Body.of(leaves, ends), [root in reached for root in roots[params.carries :]]
-
-
-rules.update({"loop vjp": _loop_vjp, "loop jvp": _loop_jvp, "loop batch": _loop_batch})
