@@ -27,9 +27,9 @@ from lazyt.functional.control.loops import map as map
 from lazyt.functional.control.loops import scan as scan
 
 __all__ = [
-    "associative_scan", "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev",
-    "jvp", "linearize", "map", "replace_all_batch_norm_modules_", "scan", "stack_module_state", "value_and_grad",
-    "vjp", "vmap",
+    "associative_scan", "functional_call", "functionalize", "grad", "grad_and_value", "hessian",
+    "jacfwd", "jacrev", "jvp", "linearize", "map", "replace_all_batch_norm_modules_", "scan",
+    "stack_module_state", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
 
 _explain_absence(__name__)

@@ -149,6 +149,8 @@ def clear() -> None:
     from lazyt.plan import dynamic_shapes, explain
 
     graph_keys.known.clear()
+    for function in graph_keys.on_forget:
+        function()
     guarded_plans.clear()
     forget_recent()
     explain.clear()

@@ -200,6 +200,8 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "library.definitions": {"whole_namespaces": ("import", "namespaces with a Library of DEF")},
     "library.operators": {"namespaces": ("import", "operators that programs define, by name")},
     "ops.builders": {"_calls": ("atomic", "memo: expressions of scalar functions")},
+    "ops.control.bodies": {"transforms": ("import", "graph transforms, for bodies of loops")},
+    "ops.control.derivatives": {"_derived": ("atomic", "memo: bodies of derivatives, weakly")},
     "ops.leaves": {"_uids": ("atomic", "numbers of values that are no constants")},
     "ops.registry": {"OPS": ("import", "ops by name")},
     "plan.build": {"recorder": ("user", "what writes plans down, in a capture")},
@@ -214,6 +216,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "plan.guarded_plans": {"_known": (_PLANNING, "functions that launch known plans, by root")},
     "runtime.cpu.progress": {"_current": ("thread", "what the thread waits for")},
     "plan.server": {"_stopped": ("atomic", "compile server: whether to leave background work")},
+    "plan.control.loops": {"_steps": (_PLANNING, "plans of loops' bodies, weakly")},
     "plan.device_plans": {"_announced": ("atomic", "library calls that were warned of")},
     "plan.tiers": {"_queue": ("plan.tiers._queue._lock", "plans that wait for a compiler")},
     "runtime.cache": {

@@ -137,9 +137,9 @@ MODULES: Table = {
             _overload_method=unchanged export=unchanged ignore unused=unchanged is_scripting
             boolean_dispatch _isinstance""",
     },
-    "_higher_order_ops.associative_scan": {
-        Refused("lazyt has cumsum, cumprod, cummax, cummin and logcumsumexp"): "associative_scan",
-    },
+    "_higher_order_ops": {Served("lazyt.func"): "associative_scan map scan"},
+    "_higher_order_ops.associative_scan": {Served("lazyt.func"): "associative_scan"},
+    "_higher_order_ops.scan": {Served("lazyt.func"): "scan"},
     "_prims_common": {
         Served("lazyt.compat.served.rebuilding"): "is_contiguous_or_false",
     },

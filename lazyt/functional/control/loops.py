@@ -45,8 +45,8 @@ def scan(
     ``torch._higher_order_ops.scan``, JAX's ``lax.scan``).
 
     The function runs once, on symbols; its graph is compiled once, whatever the number of steps,
-    and launched once for each of them. Values and gradients are, bit for bit, those of the loop in
-    Python. Random functions draw other numbers in every step than such a loop would.
+    and launched once for each of them. Values are, bit for bit, those of the loop in Python, and
+    gradients are sums of the same terms. Random functions draw other numbers than in such a loop.
 
     Args:
         combine_fn: from the carry and a slice of every leaf of ``xs`` to the next carry, a tree of
@@ -79,17 +79,7 @@ def scan(
     moved = [movedim(item, dim, 0) if dim else item for item in flat_xs]
     length = _length(moved)
 
-    def step(carry: Sequence[Tensor], slices: Sequence[Tensor]) -> tuple[list[Any], TreeSpec]:
-        found = combine_fn(unflatten(list(carry), init_tree), unflatten(list(slices), xs_tree))
-        if not (isinstance(found, (tuple, list)) and len(found) == 2):
-            raise LazytError(
-                f"Expect combine_fn to return a tuple (next_carry, y) but got {found}."
-            )
-        following, tree = flatten(found[0])
-        _check_carry(flat_init, init_tree, following, tree)
-        results, results_tree = flatten(found[1])
-        return [*following, *results], results_tree
-
+    step = functools.partial(_step_of_scan, combine_fn, flat_init, init_tree, xs_tree)
     carries, results, tree = _scanned(step, flat_init, moved, length, reverse)
     if dim:
         results = [
@@ -97,6 +87,26 @@ def scan(
             for item in results
         ]
     return unflatten(carries, init_tree), unflatten(results, tree)
+
+
+def _step_of_scan(
+    combine_fn: Callable[[Any, Any], Any],
+    init: list[Any],
+    init_tree: TreeSpec,
+    xs_tree: TreeSpec,
+    carry: Sequence[Tensor],
+    slices: Sequence[Tensor],
+) -> tuple[list[Any], TreeSpec]:
+    """A call of ``combine_fn``, flat. Raises LazytError for what it may not return."""
+    found = combine_fn(unflatten(list(carry), init_tree), unflatten(list(slices), xs_tree))
+    if not (isinstance(found, (tuple, list)) and len(found) == 2):
+        raise LazytError(
+            f"Expect combine_fn to return a tuple (next_carry, y) but got {flatten(found)[1].pretty()}."
+        )
+    following, tree = flatten(found[0])
+    _check_carry(init, init_tree, following, tree)
+    results, results_tree = flatten(found[1])
+    return [*following, *results], results_tree
 
 
 def _checked_scan(combine_fn: Any, init: list[Any], xs: list[Any], dim: Any, reverse: Any) -> int:
@@ -134,7 +144,7 @@ def _check_carry(init: list[Tensor], tree: TreeSpec, following: list[Any], found
     if len(init) != len(following) or tree != found:
         raise LazytError(
             "Expected init and carry to have same number of outputs but got "
-            f"lhs:{list(map(_described, init))} and rhs:{list(map(_described, following))}"
+            f"lhs:{[_described(x) for x in init]} and rhs:{[_described(x) for x in following]}"
         )
     differing = []
     for number, (old, new) in enumerate(zip(init, following)):
@@ -390,7 +400,7 @@ def _combinations(
         before = [item[: (count - 1) // 2] for item in odd]
         rest = combine(before, [item[2::2] for item in items])
         firsts = [cat([first, others]) for first, others in zip(firsts, rest)]
-    return [functools.reduce(_interleaved, (a, b)) for a, b in zip(firsts, odd)]
+    return [_interleaved(a, b) for a, b in zip(firsts, odd)]
 
 
 def _interleaved(even: Tensor, odd: Tensor) -> Tensor:

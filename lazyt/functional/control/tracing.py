@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+import lazyt.transforms.batch
+import lazyt.transforms.jvp
+import lazyt.transforms.vjp  # noqa: F401  by which bodies are transformed
 from lazyt import ops
 from lazyt.autograd.levels import Level, entered
 from lazyt.errors import GradientError, LazytError

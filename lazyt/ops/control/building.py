@@ -19,7 +19,7 @@ class LoopParams(NamedTuple):
     """A loop, and which of its results.
 
     Attributes:
-        body: a step: leaves are constants, carries and slices; results the next carries, and slices.
+        body: a step, from constants, carries and slices to the next carries, and slices.
         constants, carries: how many of them there are.
         length: how many steps there are.
         reverse: whether the first step reads the last slices.
@@ -134,7 +134,7 @@ def loop(
 
 @functools.lru_cache(1024)
 def _without_unread(body: Body, constants: int, carries: int) -> tuple[Body, list[bool]]:
-    """The body without constants and slices that no result depends on, and which leaves are left."""
+    """The body without constants and slices that nothing reads, and which leaves are left."""
     read = set(body.nodes)
     first = constants + carries
     flags = [leaf in read or constants <= n < first for n, leaf in enumerate(body.leaves)]
@@ -154,7 +154,8 @@ def results_of(inputs: tuple[Node, ...], params: LoopParams) -> Results:
             nodes[dtype] = make(OPS["loop"], inputs, own)
         return nodes[dtype], own
 
-    carries, slices = [], []
+    carries: list[Node] = []
+    slices: list[Node] = []
     for number, root in enumerate(params.body.roots):
         node, own = node_of(root.dtype)
         found = layout(own)

@@ -147,7 +147,7 @@ def _pull(
     slices = _inputs_like(leaves[constants + carries :])
     moving = [_inputs_like([leaf])[0] if _is_float(leaf) else None for leaf in old]
     incoming = [None if s is None else _inputs_like([leaf])[0] for s, leaf in zip(streams, old)]
-    nexts, results = body.roots[:carries], body.roots[carries:]
+    results = body.roots[carries:]
     arriving = [None if g is None else _inputs_like([r])[0] for g, r in zip(given, results)]
     own = [*fixed, *states, *slices]
     roots = body.over(own)

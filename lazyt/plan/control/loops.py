@@ -19,6 +19,7 @@ from lazyt.config import config
 from lazyt.ir.graph import Body, Node, source_text
 from lazyt.ops.control.bodies import Part, taken
 from lazyt.ops.control.building import LoopParams, layout
+from lazyt.plan.graph_keys import on_forget
 from lazyt.runtime import events
 from lazyt.runtime.cpu import loops
 from lazyt.runtime.cpu.loops import Copy, Cursor
@@ -64,6 +65,9 @@ def _step_of(body: Body, planner: Planner) -> _Step:
 def forget() -> None:
     """Forgets how bodies are run."""
     _steps.clear()
+
+
+on_forget.append(forget)
 
 
 def run(calls: Sequence[Node], planner: Planner) -> list[Node]:
