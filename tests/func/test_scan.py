@@ -10,7 +10,7 @@ import pytest
 import lazyt
 from lazyt.func import associative_scan, scan
 from lazyt.func import map as map_slices
-from lazyt.runtime import events
+from lazyt.plan.control import loops
 
 Tensor = lazyt.Tensor
 
@@ -52,17 +52,20 @@ def test_a_cell_has_the_bits_of_the_loop(length: int, reverse: bool) -> None:
         h = lazyt.tanh(h @ weight.T + x + bias)
         return h, h
 
+    def ours(h: Tensor, xs: Tensor) -> Any:
+        return scan(cell, h, xs, reverse=reverse)
+
+    def plain(h: Tensor, xs: Tensor) -> Any:
+        return python_loop(cell, h, xs, reverse)
+
     found = []
-    for run in (
-        lambda *a: scan(cell, *a, reverse=reverse),
-        lambda *a: python_loop(cell, *a, reverse),
-    ):
+    for run in (ours, plain):
         xs, h = draw(length, 3, 4, seed=2).requires_grad_(), draw(3, 4, seed=3).requires_grad_()
         last, rows = run(h, xs)
         loss = (rows * rows).sum() + last.sin().sum()
         found.append([last, rows, *lazyt.autograd.grad(loss, [xs, h, weight, bias])])
-    for ours, theirs in zip(*found):
-        assert same_bits(ours, theirs)
+    for a, b in zip(*found):
+        assert same_bits(a, b)
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -95,7 +98,8 @@ def test_trees_counts_and_second_derivatives(reverse: bool) -> None:
         assert nothing is None and int(end["n"]) == 4
         loss = (sums * sums).sum() + end["h"].sum()
         first = lazyt.autograd.grad(loss, [xs["a"], h, weight], create_graph=True)
-        second = lazyt.autograd.grad(sum((g * g).sum() for g in first), [xs["a"], h, weight])
+        squares = lazyt.stack([(g * g).sum() for g in first if g is not None]).sum()
+        second = lazyt.autograd.grad(squares, [xs["a"], h, weight])
         found.append([end["h"], sums, numbers, *first, *second])
     for a, b in zip(*found):
         assert relative(a.double(), b.double()) < 1e-13
@@ -109,15 +113,11 @@ def test_a_loop_of_any_length_is_compiled_once() -> None:
         last, rows = scan(step, lazyt.zeros(7), draw(length, 7).realize())
         return float(last.sum()) + float(rows[0, 0])
 
-    from lazyt.plan.control import loops
-
-    events.forget()
     total(6)
     before = len(loops._steps)
     for length in (7, 50, 3):
         total(length)
     assert len(loops._steps) == before
-    assert not events.recorded("unroll")
 
 
 def test_gradients_follow_a_look_at_the_result() -> None:
@@ -157,7 +157,7 @@ def test_other_axes_are_scanned() -> None:
 
 
 def test_vmap_jvp_and_transforms_of_transforms() -> None:
-    def f(c: Tensor, xs: Tensor) -> Tensor:
+    def f(c: Tensor, xs: Tensor) -> Any:
         last, rows = scan(lambda c, x: (lazyt.sin(c * x), c + x), c, xs)
         return rows.sum() + last
 
@@ -172,8 +172,9 @@ def test_vmap_jvp_and_transforms_of_transforms() -> None:
     _, moved = lazyt.func.jvp(f, (c[0], xs[0]), (c[1], xs[1]))
     g = lazyt.func.grad(f, argnums=(0, 1))(c[0], xs[0])
     assert float(moved) == pytest.approx(float(g[0] * c[1] + (g[1] * xs[1]).sum()), rel=1e-12)
-    assert lazyt.autograd.gradcheck(f, (c[0].requires_grad_(), xs[0].requires_grad_()))
-    assert lazyt.autograd.gradgradcheck(f, (c[0], xs[0]))
+    operands = c[0].clone().requires_grad_(), xs[0].clone().requires_grad_()
+    assert lazyt.autograd.gradcheck(f, operands)
+    assert lazyt.autograd.gradgradcheck(f, operands)
 
 
 def test_captured_functions_have_loops() -> None:
@@ -231,13 +232,16 @@ def test_what_python_has_to_do_runs_as_a_loop_in_python() -> None:
             return g * 5
 
     x = lazyt.tensor(1.0, requires_grad=True)
-    last, _ = scan(lambda c, y: (Doubled.apply(c) + y, c), x, lazyt.ones(2))
+    with pytest.warns(UserWarning, match="runs as a loop in Python: a custom autograd"):
+        last, _ = scan(lambda c, y: (Doubled.apply(c) + y, c), x, lazyt.ones(2))
     last.backward()
     assert float(last) == 7.0 and x.grad is not None and float(x.grad) == 25.0
     table = draw(5, 2)
-    _, rows = scan(lambda c, x: ((c + x) % 5, table[c]), lazyt.tensor(1), lazyt.tensor([2, 3, 4]))
+    with pytest.warns(UserWarning, match="runs as a loop in Python: an index"):
+        _, rows = scan(
+            lambda c, x: ((c + x) % 5, table[c]), lazyt.tensor(1), lazyt.tensor([2, 3, 4])
+        )
     assert lazyt.equal(rows, table[lazyt.tensor([1, 3, 1])])
-    assert any("index" in e.reason for e in events.recorded("unroll"))
 
 
 def test_what_does_not_fit_is_refused() -> None:
@@ -250,18 +254,16 @@ def test_what_does_not_fit_is_refused() -> None:
         ((same, c, [xs, 3]), "All xs leaves must be a Tensor but got 3"),
         ((same, c, lazyt.ones(0, 2)), "scan dimension > 0"),
         ((same, c, (xs, lazyt.ones(4))), "same scan dimension"),
-        ((lambda c, x: (c.double(), x), c, xs), "dtype: torch.float32 vs torch.float64"),
-        ((lambda c, x: (c[:1], x), c, xs), "shape: torch.Size"),
+        ((lambda c, x: (c.double(), x), c, xs), "dtype: lazyt.float32 vs lazyt.float64"),
+        ((lambda c, x: (c[:1], x), c, xs), "shape: lazyt.Size([2]) vs lazyt.Size([1])"),
         ((lambda c, x: ((c, c), x), c, xs), "to have same number of outputs"),
         ((lambda c, x: c, c, xs), "Expect combine_fn to return a tuple (next_carry, y)"),
         ((lambda c, x: (c, x) if c.sum() > 0 else (x, c), c, xs), "looks at a value"),
         ((lambda c, x: (c, c.tolist()), c, xs), "looks at a value"),
     ):
         with pytest.raises(RuntimeError) as caught:
-            scan(*arguments)  # type: ignore[arg-type]
-        assert words.replace("torch.", "") in str(caught.value).replace("lazyt.", "").replace(
-            "torch.", ""
-        )
+            scan(*arguments)
+        assert words in str(caught.value)
     with pytest.raises(IndexError, match="Dimension out of range"):
         scan(same, c, xs, dim=7)
     outside = lazyt.zeros(2)
@@ -318,4 +320,4 @@ def test_associative_scan_refuses_in_pytorchs_words() -> None:
         ((max, xs, 0, False, "pointwise"), "need to be on CUDA"),
     ):
         with pytest.raises(ValueError, match=words.replace("(", r"\(")):
-            associative_scan(*arguments)  # type: ignore[arg-type]
+            associative_scan(*arguments)

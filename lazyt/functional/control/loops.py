@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazyt.autograd.vectorizing import vmap
-from lazyt.errors import ArgumentError, LazytError, ShapeError
+from lazyt.errors import ArgumentError, LazytError, ShapeError, warn
 from lazyt.functional.control.tracing import (
     BodyLevel,
     CannotTrace,
@@ -26,7 +26,6 @@ from lazyt.handle.pytree import TreeSpec, flatten, unflatten
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.graph import Node
 from lazyt.ops.control.building import loop
-from lazyt.runtime import events
 
 declare_grad_fn("ScanAutogradOp", "MapAutogradOp")
 
@@ -101,7 +100,8 @@ def _step_of_scan(
     found = combine_fn(unflatten(list(carry), init_tree), unflatten(list(slices), xs_tree))
     if not (isinstance(found, (tuple, list)) and len(found) == 2):
         raise LazytError(
-            f"Expect combine_fn to return a tuple (next_carry, y) but got {flatten(found)[1].pretty()}."
+            "Expect combine_fn to return a tuple (next_carry, y) but got "
+            f"{flatten(found)[1].pretty()}."
         )
     following, tree = flatten(found[0])
     _check_carry(init, init_tree, following, tree)
@@ -193,7 +193,7 @@ def _scanned(
             raise CannotTrace("a value is on another device than the CPU")
         return _looped(step, init, xs, length, reverse, title)
     except CannotTrace as reason:
-        events.record("unroll", f"{title} runs as a loop in Python: {reason}")
+        warn(f"{title} runs as a loop in Python: {reason}")
         return _unrolled(step, init, xs, length, reverse)
 
 
