@@ -64,6 +64,7 @@ class _Pulled(NamedTuple):
 
 
 def loop_vjp(node: Node, cotangent: Node) -> list[Node | None]:
+    """The cotangents of a loop's operands: the ``vjp`` rule."""
     params: LoopParams = node.params
     inputs, body, found = node.inputs, params.body, layout(params)
     constants, carries = params.constants, params.carries
@@ -244,6 +245,7 @@ class _Pushed(NamedTuple):
 
 
 def loop_jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
+    """How a loop's results move: the ``jvp`` rule."""
     params: LoopParams = node.params
     inputs, constants, carries = node.inputs, params.constants, params.carries
     moves = tuple([tangent is not None for tangent in tangents])
@@ -304,6 +306,7 @@ def _push(params: LoopParams, moves: Sequence[bool]) -> _Pushed:
 
 
 def loop_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
+    """A loop for many examples at once: the ``batch`` rule."""
     params: LoopParams = node.params
     constants, carries = params.constants, params.carries
     first = constants + carries
