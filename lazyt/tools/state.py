@@ -176,6 +176,8 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     },
     "ir.graph": {
         "_ageing": ("thread", "whether nodes that are found again count as new"),
+        "_bodies": ("atomic", "bodies of loops, hash-consed, weakly"),
+        "_recent_bodies": ("atomic", "bodies that were made last"),
         "clock": (_PLANNING, "how often graphs were computed; pending, planning count"),
     },
     "ir.op": {
@@ -200,7 +202,6 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "library.definitions": {"whole_namespaces": ("import", "namespaces with a Library of DEF")},
     "library.operators": {"namespaces": ("import", "operators that programs define, by name")},
     "ops.builders": {"_calls": ("atomic", "memo: expressions of scalar functions")},
-    "ops.control.bodies": {"transforms": ("import", "graph transforms, for bodies of loops")},
     "ops.control.derivatives": {"_derived": ("atomic", "memo: bodies of derivatives, weakly")},
     "ops.leaves": {"_uids": ("atomic", "numbers of values that are no constants")},
     "ops.registry": {"OPS": ("import", "ops by name")},
