@@ -42,13 +42,6 @@ _OURS, _THEIRS = "lazyt", "torch"
 _NAMED = (Tensor, Size, DType, device, layout)
 
 
-def _also_functions(path: str) -> list[str]:
-    """The last parts of modules below one from the table that has functions of these names: the
-    names stay the functions'."""
-    found = table.names(path)
-    return [last for last in found.children if last in found.homes]
-
-
 class TorchPackage(ModuleType):
     """The module ``torch``: lazyt's names as PyTorch has them, none of its internal modules."""
 
@@ -121,13 +114,7 @@ class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Give a module of lazyt, which has run long ago, its own spec back, and see to those below
         it that are there already: nothing may import them again."""
         spec = module.__spec__
-        if spec is None or spec.loader is not self:
-            return
-        if spec.loader_state is None:
-            for last in _also_functions(spec.name.partition(".")[2]):
-                below = f"{spec.name.partition('.')[2]}.{last}"
-                made = building.make_module(table.names(below), table.kind(below))
-                sys.modules[f"{_THEIRS}.{below}"] = made
+        if spec is None or spec.loader is not self or spec.loader_state is None:
             return
         (module.__spec__,) = spec.loader_state
         inner = spec.name.partition(".")[2]

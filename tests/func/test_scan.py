@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -321,3 +324,19 @@ def test_associative_scan_refuses_in_pytorchs_words() -> None:
     ):
         with pytest.raises(ValueError, match=words.replace("(", r"\(")):
             associative_scan(*arguments)
+
+
+def test_pytorchs_names_are_the_functions(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from torch._higher_order_ops.associative_scan import associative_scan as inner\n"
+        "from torch._higher_order_ops import associative_scan, map, scan\n"
+        "import torch, torch._higher_order_ops.scan\n"
+        "assert inner is associative_scan\n"
+        "assert scan is torch._higher_order_ops.scan\n"
+        "print(scan(lambda c, x: (c + x, c * x), torch.tensor(0), torch.arange(4))[1].tolist())\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-m", "lazyt", "run", str(program)], capture_output=True, text=True
+    )
+    assert found.stdout.strip() == "[0, 0, 2, 9]", found.stderr

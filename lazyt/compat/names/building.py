@@ -75,8 +75,19 @@ def refused(full: str, reason: str) -> Any:
     return refuse
 
 
+class _WithNamesakes(ModuleType):
+    """A module below which there are modules that are called as functions of its own: importing
+    them does not hide the functions, which PyTorch's package imports last."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not isinstance(value, ModuleType) or name not in vars(self)["__all__"]:
+            super().__setattr__(name, value)
+
+
 def make_module(names: Names, kind: type[ModuleType] = ModuleType) -> ModuleType:
     """A module with the names of the table."""
+    if names.children & names.homes.keys():
+        kind = type(kind.__name__, (_WithNamesakes, kind), {})
     made = kind(names.full, f"PyTorch's names of ``{names.full}``, as lazyt has them.")
     vars(made).update(
         __path__=[],  # modules may be below it
