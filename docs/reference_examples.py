@@ -298,6 +298,7 @@ DISTRIBUTIONS = {
     "Normal": "0.0, 1.0", "OneHotCategorical": "probs=torch.tensor([0.2, 0.8])",
     "Pareto": "1.0, 3.0", "Poisson": "4.0", "StudentT": "3.0", "Uniform": "0.0, 2.0",
     "VonMises": "0.0, 1.0", "Weibull": "1.0, 2.0", "Kumaraswamy": "2.0, 3.0",
+    "LKJCholesky": "3, 0.5", "Wishart": "3.0, torch.eye(2)",
 }  # fmt: skip
 INITS = (
     "zeros_", "ones_", "eye_", "uniform_", "normal_", "trunc_normal_", "xavier_uniform_",

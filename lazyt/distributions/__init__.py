@@ -52,6 +52,7 @@ from lazyt.distributions.discrete import (
 )
 from lazyt.distributions.distribution import Distribution, ExponentialFamily
 from lazyt.distributions.kl import kl_divergence, register_kl
+from lazyt.distributions.matrices import LKJCholesky, Wishart
 from lazyt.distributions.multivariate import LowRankMultivariateNormal, MultivariateNormal
 from lazyt.distributions.relaxed import (
     ContinuousBernoulli,
@@ -65,11 +66,12 @@ __all__ = [
     "Bernoulli", "Beta", "Binomial", "Categorical", "Cauchy", "Chi2", "ContinuousBernoulli",
     "Dirichlet", "Distribution", "Exponential", "ExponentialFamily", "FisherSnedecor", "Gamma",
     "Geometric", "Gumbel", "HalfCauchy", "HalfNormal", "Independent", "InverseGamma",
-    "Kumaraswamy", "Laplace", "LogNormal", "LogisticNormal", "LowRankMultivariateNormal",
+    "Kumaraswamy", "LKJCholesky", "Laplace", "LogNormal", "LogisticNormal",
+    "LowRankMultivariateNormal",
     "MixtureSameFamily", "Multinomial", "MultivariateNormal", "NegativeBinomial", "Normal",
     "OneHotCategorical", "OneHotCategoricalStraightThrough", "Pareto", "Poisson",
     "RelaxedBernoulli", "RelaxedOneHotCategorical", "StudentT", "TransformedDistribution",
-    "Uniform", "VonMises", "Weibull", "biject_to", "kl_divergence", "register_kl",
+    "Uniform", "VonMises", "Weibull", "Wishart", "biject_to", "kl_divergence", "register_kl",
     "transform_to",
 ]  # fmt: skip
 __all__ += _transform_names

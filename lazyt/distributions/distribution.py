@@ -95,8 +95,11 @@ def open_uniform(shape: Sequence[int], like: Tensor) -> Tensor:
 
 
 def sum_rightmost(value: Tensor, count: int) -> Tensor:
-    """The sum over the last ``count`` dimensions."""
-    return value if count == 0 else value.flatten(-count).sum(-1)
+    """The sum over the last ``count`` dimensions, or over as many as there are."""
+    if count == 0:
+        return value
+    found: Tensor = value.reshape((*value.shape[:-count], -1)).sum(-1)
+    return found
 
 
 def _tensors_of(constraint: Any) -> Iterator[Tensor]:

@@ -19,6 +19,7 @@ CLASSES = {
     "fishersnedecor": "FisherSnedecor", "gamma": "Gamma", "geometric": "Geometric",
     "gumbel": "Gumbel", "half_cauchy": "HalfCauchy", "half_normal": "HalfNormal",
     "independent": "Independent", "inverse_gamma": "InverseGamma", "kumaraswamy": "Kumaraswamy",
+    "lkj_cholesky": "LKJCholesky",
     "laplace": "Laplace", "log_normal": "LogNormal", "logistic_normal": "LogisticNormal",
     "mixture_same_family": "MixtureSameFamily", "multinomial": "Multinomial",
     "negative_binomial": "NegativeBinomial", "normal": "Normal",
@@ -28,6 +29,7 @@ CLASSES = {
     "relaxed_categorical": "ExpRelaxedCategorical RelaxedOneHotCategorical",
     "studentT": "StudentT", "transformed_distribution": "TransformedDistribution",
     "uniform": "Uniform", "von_mises": "VonMises", "weibull": "Weibull",
+    "wishart": "Wishart",
 }  # fmt: skip
 
 
@@ -96,7 +98,7 @@ def helpers() -> dict[str, dict[str, Any]]:
     normals = {
         "MultivariateNormal": multivariate.MultivariateNormal, "_batch_mv": batch_mv,
         "_batch_mahalanobis": batch_mahalanobis,
-        "_precision_to_scale_tril": multivariate._factor_of_precision,
+        "_precision_to_scale_tril": multivariate.factor_of_precision,
     }  # fmt: skip
     low_rank = {
         "LowRankMultivariateNormal": multivariate.LowRankMultivariateNormal,

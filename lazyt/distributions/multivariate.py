@@ -26,7 +26,7 @@ def half_log_det(factor: Tensor) -> Tensor:
     return factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
-def _factor_of_precision(precision: Tensor) -> Tensor:
+def factor_of_precision(precision: Tensor) -> Tensor:
     """The Cholesky factor of the inverse: of the flipped matrix, flipped back and inverted."""
     flipped = linalg.cholesky(lazyt.flip(precision, (-2, -1)))
     upper = lazyt.flip(flipped, (-2, -1)).mT
@@ -82,7 +82,7 @@ class MultivariateNormal(Distribution):
         elif name == "covariance_matrix":
             self._unbroadcasted_scale_tril = linalg.cholesky(matrix)
         else:
-            self._unbroadcasted_scale_tril = _factor_of_precision(matrix)
+            self._unbroadcasted_scale_tril = factor_of_precision(matrix)
 
     def _spread(self, matrix: Tensor) -> Tensor:
         return matrix.expand((*self._batch_shape, *self._event_shape, *self._event_shape))

@@ -28,6 +28,9 @@ _KEYS: dict[str, tuple[str, bool]] = {
     "Autograd": ("", True), "AutogradCPU": ("cpu", True), "AutogradCUDA": ("cuda", True),
 }  # fmt: skip
 
+#: The same of kernels that run under autocast.
+_AUTOCAST_KEYS = {"AutocastCPU": "cpu", "AutocastCUDA": "cuda", "AutocastXPU": "xpu"}
+
 
 #: Namespaces for which there is a Library of kind DEF.
 whole_namespaces: set[str] = set()
@@ -369,7 +372,8 @@ class Library:
         """A kernel of an operator, whose own operations have the gradient unless one is registered.
 
         ``dispatch_key``: ``"CPU"``, ``"CUDA"``, ``"CompositeImplicitAutograd"`` and the like for
-        all devices, ``"Meta"`` for ``register_fake``. Raises ArgumentError for other keys and
+        all devices, ``"AutocastCPU"`` and the like for what runs under autocast, which is off in
+        it, ``"Meta"`` for ``register_fake``. Raises ArgumentError for other keys and
         LazytError for an operator that does not exist.
         """
         if isinstance(op_name, OpOverload):
@@ -382,8 +386,11 @@ class Library:
         key = dispatch_key or self.dispatch_key
         if key == "Meta":
             found.fake = fn
+        elif key in _AUTOCAST_KEYS:
+            found.autocasts[_AUTOCAST_KEYS[key]] = fn
         elif key not in _KEYS:
-            raise ArgumentError(f"impl: no dispatch key {key}; there are {', '.join(_KEYS)[2:]}")
+            known = ", ".join([*_KEYS, *_AUTOCAST_KEYS])[2:]
+            raise ArgumentError(f"impl: no dispatch key {key}; there are {known}")
         elif fn is not fallthrough_kernel:
             kind, _ = _KEYS[key]
             found.differentiable[kind] = fn

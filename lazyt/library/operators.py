@@ -40,6 +40,7 @@ class OpOverload:
         fake: gives results of the right shapes, without values.
         batch: the rule for ``vmap``.
         casts: the dtype to compute in under autocast, by the type of device.
+        autocasts: what runs under autocast instead, in the same way.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -54,6 +55,7 @@ class OpOverload:
         self.fake: Rule | None = None
         self.batch: Rule | None = None
         self.casts: dict[str, DType] = {}
+        self.autocasts: dict[str, Rule] = {}
         self.__name__ = f"{name}.{self._overloadname}"
 
     def name(self) -> str:
@@ -73,6 +75,10 @@ class OpOverload:
         bound = self._schema.bind(args, kwargs)
         kinds = [tensor.device.type for tensor in _tensors(bound.values())]
         kind = next((found for found in kinds if found != "cpu"), "cpu")
+        rule = self.autocasts.get(kind)
+        if rule is not None and is_autocast_enabled(kind):
+            with autocast(kind, enabled=False):
+                return rule(*args, **kwargs)
         dtype = self.casts.get(kind)
         if dtype is not None and is_autocast_enabled(kind):
             with autocast(kind, enabled=False):

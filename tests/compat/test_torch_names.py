@@ -244,3 +244,22 @@ def test_futures_are_set_once(torch: Any) -> None:
 def test_libraries_cannot_be_loaded(torch: Any) -> None:
     with pytest.raises(OSError, match="no libraries"):
         torch.ops.load_library("lib.so")
+
+
+@pytest.mark.parametrize(
+    "features, wanted",
+    [
+        ("avx avx2 fma", "AVX2"),
+        ("avx2 avx512f fma", "AVX2"),
+        ("avx2 avx512bw avx512dq avx512f avx512vl fma", "AVX512"),
+        ("asimd", "DEFAULT"),
+        ("", "DEFAULT"),
+    ],
+)
+def test_capability_of_the_processor(
+    features: str, wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lazyt.compat.served import hardware
+
+    monkeypatch.setattr(hardware, "cpu_features", lambda: tuple(features.split()))
+    assert hardware.get_cpu_capability() == wanted

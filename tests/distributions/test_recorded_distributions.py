@@ -79,6 +79,12 @@ CASES: dict[str, Callable[[], tuple[Any, Tensor]]] = {
     ),
     "RelaxedB": lambda: (D.RelaxedBernoulli(t(0.7), c), t([0.2, 0.3, 0.4])),
     "RelaxedO": lambda: (D.RelaxedOneHotCategorical(t(0.7), W), W),
+    "LKJ": lambda: (
+        D.LKJCholesky(3, a),
+        lazyt.linalg.cholesky(t([[1, 0.2, -0.3], [0.2, 1, 0.5], [-0.3, 0.5, 1]])),
+    ),
+    "Wishart": lambda: (D.Wishart(t([2.0, 3.5]), M), t([[1.2, 0.1], [0.1, 0.8]])),
+    "WishartP": lambda: (D.Wishart(5, precision_matrix=M), t([[1.2, 0.1], [0.1, 0.8]])),
     "CB": lambda: (D.ContinuousBernoulli(c), t([0.2, 0.3, 0.4])),
 }
 
@@ -168,3 +174,48 @@ def test_draws_follow_their_law_and_carry_gradients() -> None:
     np.testing.assert_allclose(slopes, [0.5, 0.5, 0.5], 0.35)
     even = (np.arange(800) + 0.5)[:, None] / 800
     assert np.abs(order - even).max() * math.sqrt(800) < 2.2  # Kolmogorov and Smirnov: 1e-4
+
+
+def test_draws_of_correlations() -> None:
+    lazyt.manual_seed(1)
+    law = D.LKJCholesky(3, t([1.0, 4.0]))
+    factors = law.sample((3000,))
+    assert tuple(factors.shape) == (3000, 2, 3, 3) and factors.dtype == lazyt.float64
+    law._validate_sample(factors)
+    found = numbers(factors @ factors.mT)
+    np.testing.assert_allclose(np.diagonal(found, axis1=-2, axis2=-1), 1, atol=1e-12)
+    # Each correlation has the law of 2 * Beta(a, a) - 1 with a = concentration + (dim - 2) / 2.
+    for place, a in enumerate((1.5, 4.5)):
+        for i, j in ((1, 0), (2, 0), (2, 1)):
+            np.testing.assert_allclose(found[:, place, i, j].mean(), 0, atol=0.05)
+            np.testing.assert_allclose(found[:, place, i, j].var(), 1 / (2 * a + 1), rtol=0.15)
+    assert law.expand((5, 2)).sample().shape == (5, 2, 3, 3)
+    with pytest.raises(ValueError, match=r"greater than or equal to 2\. Found dim=1"):
+        D.LKJCholesky(1)
+
+
+def test_draws_of_sums_of_outer_products() -> None:
+    lazyt.manual_seed(1)
+    factor = t([[1.2, 0.0], [0.5, 0.8]]).requires_grad_()
+    law = D.Wishart(t([3.0, 6.5]), scale_tril=factor)
+    drawn = law.rsample((4000,))
+    assert tuple(drawn.shape) == (4000, 2, 2, 2)
+    law._validate_sample(drawn.detach())
+    found = numbers(drawn.detach())
+    np.testing.assert_allclose(found.mean(0), numbers(law.mean.detach()), rtol=0.1)
+    np.testing.assert_allclose(found.std(0), numbers(law.stddev.detach()), rtol=0.1)
+    drawn.mean().backward()
+    assert factor.grad is not None and bool(factor.grad.isfinite().all())
+    assert numbers(D.Wishart(4.0, M).mode).tolist() == numbers(M).tolist()
+    assert law.expand((5, 2)).log_prob(M).shape == (5, 2)
+
+
+def test_wrong_sums_of_outer_products_are_refused() -> None:
+    with pytest.raises(ValueError, match="Exactly one of"):
+        D.Wishart(3.0, M, M)
+    with pytest.raises(ValueError, match="at least two-dimensional"):
+        D.Wishart(3.0, t([1.0]))
+    with pytest.raises(ValueError, match=r"df=1.0 expected to be greater than ndim - 1 = 1"):
+        D.Wishart(1.0, M)
+    with pytest.warns(UserWarning, match="Low df values detected"):
+        D.Wishart(1.5, M)

@@ -37,7 +37,7 @@ EXCUSED = {
 }
 #: Classes that lazyt does not have (docs/reference/coverage.md).
 ABSENT = {
-    "distributions.GeneralizedPareto", "distributions.LKJCholesky", "distributions.Wishart",
+    "distributions.GeneralizedPareto",
     "distributions.transforms.StackTransform", "distributions.transforms.CatTransform",
 }  # fmt: skip
 #: Functions that ``nn.functional`` itself calls in PyTorch, where one graph computes it all here.

@@ -38,7 +38,7 @@ MODULES: Table = {
         _MARKS: "is_available=no get_opt_einsum=none",
         Served("lazyt.compat.served.choices"): "enabled=FALSE strategy=NONE",
     },
-    "backends.cpu": {_MARKS: "get_cpu_capability"},
+    "backends.cpu": {Served("lazyt.compat.served.hardware"): "get_cpu_capability"},
     "backends.cusparselt": {_MARKS: "is_available=no version=none"},
     "backends.xnnpack": {Served("lazyt.compat.served.choices"): "enabled=FALSE"},
     "cuda.sparse": {

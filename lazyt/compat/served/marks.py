@@ -12,7 +12,7 @@ from lazyt.handle.device import default_device, device
 
 __all__ = [
     "Nothing", "_get_accelerator", "_get_default_device", "_get_privateuse1_backend_name",
-    "disable", "empty_dict", "empty_list", "get_cpu_capability", "list_backends", "mark",
+    "disable", "empty_dict", "empty_list", "list_backends", "mark",
     "minus_one", "no", "none", "same", "set_nothing", "substitute_in_graph", "yes", "zero",
 ]  # fmt: skip
 
@@ -81,11 +81,6 @@ def substitute_in_graph(original: Any, **options: Any) -> Callable[[F], F]:
 def list_backends(exclude_tags: Any = ()) -> list[str]:
     """The backends that ``lazyt.compile`` takes."""
     return sorted(BACKENDS)
-
-
-def get_cpu_capability() -> str:
-    """``"DEFAULT"``: kernels are compiled for this machine, whatever it has."""
-    return "DEFAULT"
 
 
 def _get_accelerator(check: bool | None = None) -> device:

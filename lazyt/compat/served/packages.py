@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import pathlib
 from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
@@ -40,8 +42,16 @@ class LibraryError(LazytError, OSError):
     """A library of C++ operators that cannot be loaded."""
 
 
-def load_library(path: Any) -> NoReturn:
-    """Raises LibraryError (an OSError, as PyTorch's is): there is no C++ for it to be linked to."""
+def load_library(path: Any) -> None:
+    """Defines torchvision's operators in lazyt where the path is that of torchvision's library.
+
+    Raises LibraryError (an OSError, as PyTorch's is) for others: there is no C++ for them to be
+    linked to.
+    """
+    library = pathlib.Path(os.fspath(path))
+    if library.parent.name == "torchvision" and library.name.startswith("_C"):
+        import_module("lazyt.library.vision").define()
+        return
     raise LibraryError(f"lazyt loads no libraries of C++ operators: {path}")
 
 

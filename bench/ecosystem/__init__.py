@@ -1,0 +1,1 @@
+"""Which packages that import torch run under lazyt: small programs, and what PyTorch gives."""

@@ -1,0 +1,1 @@
+"""One module for each subject, with the programs of its packages."""
