@@ -156,7 +156,7 @@ class TensorMethods:
     def as_strided_scatter(self, src: Tensor, size: Any, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
         """A copy of ``input`` with ``src`` at the places that ``as_strided`` shows."""
     def as_subclass(self, cls: builtins.type[Tensor]) -> Tensor:
-        """The same tensor as an instance of a subclass of Tensor."""
+        """The tensor as an object of a subclass of Tensor:"""
     def asin(self) -> Tensor:
         """The angle whose sine it is."""
     def asin_(self) -> Tensor:

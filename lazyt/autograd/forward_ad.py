@@ -70,7 +70,7 @@ class Differential:
         node, fn = tensor.node, None
         if tensor._fn is not None:
             self._given[tensor._fn] = node
-        made = Tensor.__new__(Tensor)
+        made = object.__new__(Tensor)
         made._view = None
         if forward is not None:
             check_differentiable(tensor, forward)
@@ -345,7 +345,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         )
     _check_tangent(tensor, tangent)
     value = tensor.node
-    made = Tensor.__new__(Tensor)
+    made = object.__new__(Tensor)
     made._view = None
     leaf = AccumulateGrad(made)
     node = leaf.mark(value)

@@ -441,7 +441,7 @@ def _shown(output: Tensor, fn: FunctionBackward, index: int) -> Tensor:
 
     Views and arguments that are returned may not be written to, as in PyTorch.
     """
-    found = Tensor.__new__(Tensor)
+    found = object.__new__(Tensor)
     storage, view = output._storage, output._view
     if view is None or (view.root and not view.steps):
         found._storage = storage.fork()

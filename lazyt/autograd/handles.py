@@ -180,7 +180,7 @@ def _delete_grad(self: Tensor) -> None:
 
 def _sharing(tensor: Tensor, storage: Storage) -> Tensor:
     """A tensor like ``tensor`` over another Storage of the same memory."""
-    found = Tensor.__new__(Tensor)
+    found = object.__new__(Tensor)
     found._storage = storage
     view = tensor._view
     if view is not None:

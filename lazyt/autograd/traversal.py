@@ -475,7 +475,7 @@ class Order(Traversal):
 
     def __init__(self, roots: Sequence[GradFn]) -> None:
         self.leaves: list[AccumulateGrad] = []
-        nothing = Tensor.__new__(Tensor)
+        nothing = object.__new__(Tensor)
         super().__init__([Root(fn, 0, nothing) for fn in roots], None, False, lambda *_: None)
 
     def _visit(self, fn: GradFn) -> None:

@@ -29,9 +29,10 @@ import lazyt.functional.shapes.joining
 import lazyt.functional.shapes.view_copies
 import lazyt.functional.sorting.searching
 import lazyt.functional.sorting.sorting  # noqa: F401
-from lazyt.functional import operators
+from lazyt.functional import operators, subclasses
 
 operators.install()
+subclasses.install()
 
 #: What PyTorch has in a module of this name, ``torch.functional``.
 _THEIRS = frozenset({

@@ -172,8 +172,10 @@ def tensor_text(self: Tensor, *, tensor_contents: str | None = None) -> str:
     ours = kind is Tensor or kind.__module__.partition(".")[0] == "lazyt"
     prefix = "tensor(" if ours else f"{kind.__name__}("
     if tensor_contents is not None:
-        return frame_text(tensor_contents, suffixes, prefix)
-    return format_tensor(readable_values(self, "it is printed"), suffixes, prefix)
+        text = frame_text(tensor_contents, suffixes, prefix)
+    else:
+        text = format_tensor(readable_values(self, "it is printed"), suffixes, prefix)
+    return f"Parameter({text})" if "_is_param" in self.__dict__ else text
 
 
 # Methods of Tensor and their in-place forms, as the function table says.

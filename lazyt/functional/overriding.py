@@ -1,10 +1,10 @@
 """``__torch_function__``: who is asked before a function of the API runs.
 
 A program in which nobody overrides functions does not pay for the question. Functions run their
-own code until somebody may want to be asked: a call fails that was given an object with
-``__torch_function__``. From then on (``start``) the code of every function that can be overridden
-is a stub, which looks at the arguments first. The function objects stay the same, so that whoever
-imported one before sees no difference.
+own code until somebody may want to be asked: a subclass of Tensor is defined, a mode is entered,
+or a call fails that was given an object with ``__torch_function__``. From then on (``start``) the
+code of every function that can be overridden is a stub, which looks at the arguments first. The
+function objects stay the same, so that whoever imported one before sees no difference.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from threading import local
+from contextlib import contextmanager, nullcontext
+from threading import RLock, local
 from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any, TypeVar
 
@@ -37,21 +37,46 @@ def _names(text: str) -> frozenset[str]:
 
 #: Functions of the torch namespace that have no arguments to ask, or do not ask them in PyTorch.
 _NEVER = _names("""
-    as_tensor asarray autocast_decrement_nesting autocast_increment_nesting broadcast_shapes
-    clear_autocast_cache explain from_dlpack from_numpy frombuffer get_autocast_cpu_dtype
+    autocast_decrement_nesting autocast_increment_nesting broadcast_shapes
+    clear_autocast_cache explain from_dlpack from_numpy get_autocast_cpu_dtype
     get_autocast_dtype get_autocast_gpu_dtype get_rng_state initial_seed
     is_anomaly_check_nan_enabled is_anomaly_enabled is_autocast_cache_enabled
     is_autocast_cpu_enabled is_autocast_enabled is_grad_enabled is_inference_mode_enabled
     is_storage is_tensor manual_seed realize seed set_autocast_cache_enabled
     set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled
-    set_default_dtype set_printoptions set_rng_state tensor to_dlpack typename
+    set_default_dtype set_printoptions set_rng_state to_dlpack typename
     wait_for_compiler why_compiled why_realized
 """)
-#: The same of methods.
+#: Functions whose arguments are values, whatever they are: only modes are asked.
+_OF_VALUES = _names("as_tensor asarray frombuffer tensor")
+#: Methods that nobody is asked about.
 _NEVER_METHODS = _names("""
     __array_function__ __array_namespace__ __array_ufunc__ __array_wrap__ __buffer__
     __delitem__ __dir__ __getattr__ __hash__ __init__ __init_subclass__ __iter__ __new__
     __torch_function__ as_subclass explain realize
+""")
+#: Functions of the torch namespace, and methods, that PyTorch has written in Python: they ask with
+#: every argument that has a default passed by name.
+_IN_PYTHON = _names("""
+    atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors cartesian_prod cdist chain_matmul
+    einsum lu meshgrid norm pca_lowrank split stft svd_lowrank tensordot unique unique_consecutive
+    unravel_index
+""")
+_METHODS_IN_PYTHON = _names("""
+    __array__ __contains__ __deepcopy__ __dlpack__ __dlpack_device__ __floordiv__ __format__
+    __ipow__ __len__ __pow__ __rdiv__ __reduce_ex__ __repr__ __reversed__ __rfloordiv__
+    __rlshift__ __rmatmul__ __rmod__ __rpow__ __rrshift__ __rsub__ __rtruediv__ __setstate__
+    backward dim_order is_shared istft lu norm register_hook register_post_accumulate_grad_hook
+    resize resize_as share_memory_ split stft storage storage_type unflatten unique
+    unique_consecutive
+""")
+#: Functions of ``nn.functional`` that PyTorch has not written in Python.
+_NN_NOT_IN_PYTHON = _names("""
+    adaptive_avg_pool1d avg_pool1d avg_pool2d avg_pool3d bilinear celu_ channel_shuffle conv1d
+    conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d cosine_similarity elu_
+    gelu hardshrink hardtanh_ leaky_relu_ linear logsigmoid native_channel_shuffle one_hot
+    pairwise_distance pdist pixel_shuffle pixel_unshuffle prelu relu_ rrelu_
+    scaled_dot_product_attention selu_ softplus softshrink threshold_
 """)
 #: Methods behind Python's operators, which are asked for under the names of plain methods.
 _OPERATORS = {
@@ -73,14 +98,14 @@ class Choices(local):
     """What one thread has said about overriding.
 
     Attributes:
-        subclasses: whether arguments are asked.
-        everybody: whether anybody is asked.
+        arguments: whether arguments are asked.
         modes: the modes that it is in, the innermost last; they are asked before arguments.
+        skipping: whether the next function does not ask.
     """
 
     def __init__(self) -> None:
-        self.subclasses = True
-        self.everybody = True
+        self.arguments = True
+        self.skipping = False
         self.modes: list[Any] = []
 
 
@@ -96,13 +121,18 @@ class Overridable:
         home: the module or class, as errors call it.
         public: what an overriding function is given as ``func``.
         real: a function with the code that it has otherwise.
+        in_python: whether PyTorch's is written in Python.
         stub: the code that asks, once it was needed.
     """
 
-    __slots__ = ("function", "home", "name", "public", "real", "stub")
+    __slots__ = ("function", "home", "in_python", "name", "public", "real", "stub")
 
     def __init__(self, function: FunctionType, name: str, home: str, public: Any) -> None:
         self.function, self.name, self.home, self.public = function, name, home, public
+        named = {"lazyt": _IN_PYTHON, "lazyt.Tensor": _METHODS_IN_PYTHON}.get(home, frozenset())
+        self.in_python = name in named or home == "lazyt.nn.init"
+        if home == "lazyt.nn.functional":
+            self.in_python = name not in _NN_NOT_IN_PYTHON
         self.real = FunctionType(
             function.__code__, function.__globals__, function.__name__, function.__defaults__,
             function.__closure__,
@@ -117,17 +147,17 @@ class Switch:
     Attributes:
         on: whether they do.
         lasting: whether they do so for good.
-        open: how many ``asking`` blocks are entered.
+        open: how many modes and ``asking`` blocks are entered, by all threads.
         functions: all that can be overridden, once somebody has looked for them.
         modules: the names of modules with functions, those that are public, and the module's name.
     """
 
-    __slots__ = ("functions", "lasting", "modules", "on", "open")
+    __slots__ = ("functions", "lasting", "lock", "modules", "on", "open")
 
     def __init__(self) -> None:
-        self.on = False
-        self.lasting = False
+        self.on = self.lasting = False
         self.open = 0
+        self.lock = RLock()
         self.functions: dict[FunctionType, Overridable] = {}
         self.modules: list[tuple[dict[str, Any], list[str], str]] = []
 
@@ -157,32 +187,78 @@ def _code_that_asks(entry: Overridable) -> CodeType:
 
 def start(lasting: bool = True) -> None:
     """Lets all functions ask from now on, or until ``stop`` where that is not ``lasting``."""
-    switch.lasting = switch.lasting or lasting
-    if not switch.on:
-        switch.on = True
-        for entry in _found().values():
-            _install(entry)
+    with switch.lock:
+        switch.lasting = switch.lasting or lasting
+        if not switch.on:
+            switch.on = True
+            for entry in overridables().values():
+                _install(entry)
 
 
 def stop() -> None:
-    """Functions run their own code again, unless somebody wants to be asked for good or an
-    ``asking`` block is entered."""
-    if switch.on and not switch.lasting and not switch.open:
-        switch.on = False
-        for entry in switch.functions.values():
-            entry.function.__code__ = entry.real.__code__
+    """Functions run their own code again, unless somebody wants to be asked for good, or a mode or
+    an ``asking`` block is entered."""
+    with switch.lock:
+        if switch.on and not switch.lasting and not switch.open:
+            switch.on = False
+            for entry in switch.functions.values():
+                entry.function.__code__ = entry.real.__code__
 
 
 @contextmanager
 def asking() -> Iterator[None]:
     """Lets all functions ask while it is entered."""
-    switch.open += 1
-    start(lasting=False)
+    _open()
     try:
         yield
     finally:
+        _close()
+
+
+def _open() -> None:
+    with switch.lock:
+        switch.open += 1
+        start(lasting=False)
+
+
+def _close() -> None:
+    with switch.lock:
         switch.open -= 1
         stop()
+
+
+def enter(mode: Any) -> None:
+    """Lets functions of this thread ask a mode first, until ``leave``."""
+    _open()
+    choices.modes = [*choices.modes, mode]
+
+
+def leave() -> Any:
+    """The mode that was entered last, which is not asked any more. Raises IndexError where there
+    is none."""
+    mode = choices.modes[-1]
+    choices.modes = choices.modes[:-1]
+    _close()
+    return mode
+
+
+class Disabled:
+    """A block in which arguments are not asked; modes are, unless ``modes`` says otherwise."""
+
+    __slots__ = ("_arguments", "_modes", "modes")
+
+    def __init__(self, modes: bool = True) -> None:
+        self.modes = modes
+
+    def __enter__(self) -> None:
+        self._arguments, choices.arguments = choices.arguments, False
+        if not self.modes:
+            self._modes, choices.modes = choices.modes, []
+
+    def __exit__(self, *_: object) -> None:
+        choices.arguments = self._arguments
+        if not self.modes:
+            choices.modes = self._modes
 
 
 def _install(entry: Overridable) -> None:
@@ -199,12 +275,12 @@ def may_be_overridden(names: dict[str, Any], public: Iterable[str], home: str) -
     switch.modules.append((names, [*public], home))
     if switch.on:
         known = set(switch.functions)
-        for function, entry in _found().items():
+        for function, entry in overridables().items():
             if function not in known:
                 _install(entry)
 
 
-def _found() -> dict[FunctionType, Overridable]:
+def overridables() -> dict[FunctionType, Overridable]:
     """All functions that can be overridden, as far as their modules are loaded."""
     entries = switch.functions
 
@@ -262,6 +338,12 @@ def _disabled_torch_function_impl(
     return func(*args, **(kwargs or {}))
 
 
+def is_overriding(cls: type) -> bool:
+    """Whether objects of a class are asked."""
+    hook = None if cls is Tensor else getattr(cls, "__torch_function__", None)
+    return hook is not None and hook is not _disabled_torch_function_impl
+
+
 def hook_of(value: Any) -> Any:
     """The ``__torch_function__`` of an object, or None for one that is not asked."""
     kind = type(value)
@@ -271,24 +353,24 @@ def hook_of(value: Any) -> Any:
     return None if hook is _disabled_torch_function_impl else hook
 
 
-def candidates(values: Iterable[Any]) -> list[Any]:
+def candidates(values: Iterable[Any], plain: bool = False) -> list[Any]:
     """The arguments to be asked, in order: one of each class, those of derived classes first.
 
-    Elements of tuples and lists are arguments, too.
+    Elements of tuples and lists are arguments, too. With ``plain``, plain tensors are among them.
     """
     found: list[Any] = []
     for value in values:
         if isinstance(value, (tuple, list)):
             for part in value:
-                _add_candidate(part, found)
-        _add_candidate(value, found)
+                _add_candidate(part, found, plain)
+        _add_candidate(value, found, plain)
     return found
 
 
-def _add_candidate(value: Any, found: list[Any]) -> None:
-    if hook_of(value) is None:
-        return
+def _add_candidate(value: Any, found: list[Any], plain: bool) -> None:
     kind = type(value)
+    if hook_of(value) is None and not (plain and kind is Tensor):
+        return
     if any(type(other) is kind for other in found):
         return
     indices = (index for index, other in enumerate(found) if issubclass(kind, type(other)))
@@ -297,36 +379,101 @@ def _add_candidate(value: Any, found: list[Any]) -> None:
 
 def ask(entry: Overridable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A call of a function that can be overridden."""
-    if not choices.everybody:
-        return entry.real(*args, **kwargs)
-    found = candidates((*args, *kwargs.values())) if choices.subclasses else []
+    found: list[Any] = []
+    if choices.skipping:
+        choices.skipping = False
+        with nullcontext() if entry.in_python else Disabled(modes=False):
+            return entry.real(*args, **kwargs)
+    if choices.arguments and entry.name not in _OF_VALUES:
+        found = candidates((*args, *kwargs.values()) if kwargs else args)
     if not found and not choices.modes:
         return entry.real(*args, **kwargs)
+    given: Any = (args, kwargs) if kwargs else (args,)
+    if entry.in_python:
+        given = _in_full(entry, args, kwargs)
+        if choices.arguments:
+            found = candidates((*given[0], *given[1].values()), plain=True)
+    elif entry.name == "__get__":
+        found = found or [args[0]]
     result = NotImplemented
     try:
-        result = first_answer(entry.public, found, args, kwargs)
+        result = first_answer(entry.public, found, given)
     except TypeError:
         if entry.name not in _OF_TWO:
             raise
-    if result is not NotImplemented or entry.name in _OF_TWO:
-        return result
-    lines = "".join(f"\n  - tensor subclass {type(value)}" for value in found)
+    if result is NotImplemented and entry.name not in _OF_TWO:
+        raise all_refused(entry, found)
+    return result
+
+
+def _in_full(
+    entry: Overridable, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call as functions in Python pass them on."""
+    try:
+        bound = inspect.signature(entry.function).bind(*args, **kwargs)
+    except TypeError:
+        return args, kwargs  # the function itself is to refuse them
+    bound.apply_defaults()
+    first: list[Any] = []
+    named: dict[str, Any] = {}
+    for parameter in bound.signature.parameters.values():
+        value = bound.arguments[parameter.name]
+        if entry.home == "lazyt.nn.init":
+            named[parameter.name] = value  # PyTorch's asks with names alone
+        elif parameter.kind is parameter.VAR_POSITIONAL:
+            first += value
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            named.update(value)
+        elif parameter.default is parameter.empty and parameter.kind is not parameter.KEYWORD_ONLY:
+            first.append(value)
+        else:
+            named[parameter.name] = value
+    return tuple(first), named
+
+
+def all_refused(entry: Overridable, found: list[Any]) -> TypeError:
+    """The error for a call that everybody refused who was asked."""
     home = package_name() + entry.home.removeprefix("lazyt")
-    raise TypeError(
+    kinds = list(map(type, found))
+    if entry.in_python:
+        return TypeError(refusal(f"{home}.{entry.name}", kinds))
+    lines = "".join(f"\n  - tensor subclass {kind}" for kind in kinds)
+    if choices.modes:
+        lines = f"\n  - mode object {choices.modes[-1]!r}{lines}"
+    return TypeError(
         f"Multiple dispatch failed for '{home}.{entry.name}'; all __torch_function__ handlers "
         f"returned NotImplemented:\n{lines}\n\nFor more information, try re-running with "
         "TORCH_LOGS=not_implemented"
     )
 
 
-def first_answer(
-    public: Any, found: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    """What the first that does not refuse makes of a call; NotImplemented where all do.
+def refusal(name: str, kinds: list[type]) -> str:
+    """The text of that error for a function that is written in Python."""
+    modes = f" nor in mode {choices.modes[-1]}" if choices.modes else ""
+    return (
+        f"no implementation found for '{name}' on types that implement __torch_function__: "
+        f"{kinds}{modes}"
+    )
 
-    As in PyTorch, ``kwargs`` is not passed where there are none.
+
+def first_answer(public: Any, found: list[Any], given: tuple[Any, ...]) -> Any:
+    """What the first that does not refuse makes of a call: the mode that was entered last, or the
+    arguments in order. NotImplemented where all refuse.
+
+    Args:
+        given: the positional arguments and, where there are any, those by name.
     """
     types = tuple(map(type, found))
+    if choices.modes:
+        modes = choices.modes
+        choices.modes = modes[:-1]
+        try:
+            result = modes[-1].__torch_function__(public, types, *given)
+        finally:
+            choices.modes = modes
+        if result is not NotImplemented:
+            return result
     for value in found:
         hook = value.__torch_function__
         if getattr(hook, "__self__", None) is value:
@@ -336,7 +483,7 @@ def first_answer(
                 DeprecationWarning,
                 stacklevel=4,
             )
-        result = hook(public, types, args, kwargs) if kwargs else hook(public, types, args)
+        result = hook(public, types, *given)
         if result is not NotImplemented:
             return result
     return NotImplemented
@@ -356,7 +503,7 @@ def answered(function: Callable[..., R] | None = None, args: Any = None, kwargs:
     frame = sys._getframe(1)
     if switch.on or not (found := candidates(_all_given(frame))):
         raise
-    functions = _found()
+    functions = overridables()
     if _is_inner(frame, found):
         raise  # to the function that the program called
     if function is None:

@@ -38,7 +38,7 @@ Kinds = dict[Any, tuple[Head, Known, DType]]
 
 #: Pairs of types, and numbers, that are remembered for each operator.
 _MOST = 4096
-_new_tensor = Tensor.__new__
+_new_tensor = object.__new__
 _new_storage = Storage.__new__
 _budget = pending.budget
 _frame = sys._getframe

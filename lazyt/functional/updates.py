@@ -50,7 +50,7 @@ def new_count(value: float, dtype: DType | None = None) -> Tensor:
     """
     if dtype is None:
         dtype = float64 if get_default_dtype() is float64 else float32
-    tensor: Tensor = Tensor.__new__(Tensor)
+    tensor: Tensor = object.__new__(Tensor)
     tensor._view = None
     tensor._storage = CountStorage(
         count_leaf(value if dtype is float64 else in_float32(value), dtype)
@@ -63,7 +63,7 @@ def _references(tensor: Tensor) -> int:
     return sys.getrefcount(tensor._storage)
 
 
-_example = Tensor.__new__(Tensor)
+_example = object.__new__(Tensor)
 _example._storage = Storage(ops.input_((), float32))
 #: What that is where only the tensor refers to it.
 _ALONE = _references(_example)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from lazyt.errors import warn
 from lazyt.handle.device import CPU, device, device_of
 from lazyt.handle.hooks import hook
 from lazyt.handle.layout import follows
@@ -75,15 +74,6 @@ class Tensor(TensorMethods):
     if TYPE_CHECKING:  # not for typing.get_type_hints of subclasses, which would look for the names
         _storage: Storage
         _view: View | None
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        own = vars(cls).get("__torch_function__")
-        if own is not None and getattr(own, "__name__", "") != "_disabled_torch_function_impl":
-            warn(
-                f"{cls.__name__}.__torch_function__ will not be called: functions take objects of "
-                "this class as the tensors that they are, and give plain tensors"
-            )
 
     # ------------------------------------------------------------------ the value
 
@@ -194,10 +184,15 @@ class Tensor(TensorMethods):
     if TYPE_CHECKING:  # written elsewhere
 
         def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+        @staticmethod
+        def _make_subclass(cls: type[Any], data: Tensor, require_grad: bool = False) -> Any: ...
+        @staticmethod
+        def _make_wrapper_subclass(cls: type[Any], size: Any, **options: Any) -> Any: ...
 
         requires_grad: bool
         grad: Tensor | None
         data: Tensor
+        __torch_function__: Any
 
         def __len__(self) -> int: ...
         def __iter__(self) -> Iterator[Tensor]: ...

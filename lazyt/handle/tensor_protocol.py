@@ -102,15 +102,6 @@ def is_distributed(input: Tensor) -> bool:
 
 @function()
 @method()
-def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:
-    """The same tensor as an instance of a subclass of Tensor."""
-    made = Tensor.__new__(cls)
-    made._storage, made._view = self._storage, self._view
-    return made
-
-
-@function()
-@method()
 def to_dense(
     self: Tensor, dtype: DType | None = None, *, masked_grad: bool | None = None
 ) -> Tensor:
@@ -225,7 +216,7 @@ def memory_node(tensor: Tensor) -> Node:
 def place_on(storage: Storage, dtype: DType, shape: Shape, strides: Shape, offset: int) -> Tensor:
     """A tensor without history over a part of a memory; the bounds must hold."""
     storage = storage.whole(dtype)
-    made = Tensor.__new__(Tensor)
+    made = object.__new__(Tensor)
     made._storage, made._view = storage, None
     node = storage.node
     if node.shape != shape or offset or strides != contiguous_strides(shape):
@@ -235,7 +226,7 @@ def place_on(storage: Storage, dtype: DType, shape: Shape, strides: Shape, offse
 
 def _as_kind(kind: type[Tensor], tensor: Tensor, requires_grad: bool) -> Tensor:
     """The tensor as one of another class, and as a leaf."""
-    made = Tensor.__new__(kind)
+    made = object.__new__(kind)
     made._storage, made._view = tensor._storage, tensor._view
     del tensor  # a leaf that is alone on its storage need not share it
     if requires_grad:
@@ -388,7 +379,7 @@ def __index__(self: Tensor) -> int:
 
 @method()
 def __format__(self: Tensor, spec: str) -> str:
-    if self.ndim == 0:
+    if self.ndim == 0 and type(self) is Tensor:
         return format(item(self), spec)
     return object.__format__(self, spec)
 
@@ -405,9 +396,9 @@ def __len__(self: Tensor) -> int:
 
 @method()
 def __iter__(self: Tensor) -> Iterator[Tensor]:
-    if self.ndim == 0:
+    if self.dim() == 0:
         raise DTypeError("iteration over a 0-d tensor")
-    return iter(unbind(self))
+    return iter(unbind(self) if type(self) is Tensor else self.unbind(0))
 
 
 @method()

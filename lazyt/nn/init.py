@@ -12,6 +12,7 @@ from lazyt import linalg
 from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.errors import LazytError, warn
 from lazyt.functional import namespace as lazyt
+from lazyt.functional.overriding import may_be_overridden as _may_be_overridden
 from lazyt.handle.tensor import Tensor
 
 P = ParamSpec("P")
@@ -291,4 +292,5 @@ def default_weight_(weight: Tensor) -> None:
 
 _calculate_fan_in_and_fan_out = fans
 
+_may_be_overridden(globals(), ["uniform_", "normal_", "constant_", "kaiming_uniform_"], __name__)
 _explain_absence(__name__)

@@ -6,10 +6,37 @@ from typing import Any, cast
 
 from lazyt.errors import DTypeError, LazytError
 from lazyt.functional import namespace as lazyt
+from lazyt.functional.overriding import _disabled_torch_function_impl as _disabled
+from lazyt.functional.overriding import is_overriding as _overriding
 from lazyt.handle.tensor import Tensor
 
 
-class Parameter(Tensor):
+class _Kind(type):
+    """The class of Parameter, for ``isinstance``: see ``_mark``."""
+
+
+def _is_parameter(cls: type, instance: Any) -> bool:
+    marked = isinstance(instance, Tensor) and "_is_param" in instance.__dict__
+    return (marked and cls is Parameter) or type.__instancecheck__(cls, instance)
+
+
+def _mark(tensor: Tensor, data: Tensor) -> Any:
+    """A tensor of a subclass that overrides functions, as a parameter: it stays of its class, and
+    is all the same what ``isinstance`` takes for a Parameter."""
+    if type(tensor) is not type(data):
+        kinds = type(data).__name__, type(tensor).__name__
+        raise DTypeError(
+            f"Creating a Parameter from an instance of type {kinds[0]} requires that detach() "
+            f"returns an instance of the same type, but return type {kinds[1]} was found instead. "
+            "To use the type as a Parameter, please correct the detach() semantics defined by its "
+            "__torch_dispatch__() implementation."
+        )
+    _Kind.__instancecheck__ = _is_parameter  # type: ignore[method-assign]
+    tensor.__dict__["_is_param"] = True
+    return tensor
+
+
+class Parameter(Tensor, metaclass=_Kind):
     """A tensor that, set as an attribute of a Module, becomes one of its parameters.
 
     Args:
@@ -20,6 +47,7 @@ class Parameter(Tensor):
     """
 
     __slots__ = ()
+    __torch_function__ = _disabled
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         if data is None:
@@ -30,6 +58,8 @@ class Parameter(Tensor):
             raise DTypeError(
                 "Only Tensors of floating point and complex dtype can require gradients"
             )
+        if _overriding(type(data)):
+            return cast(Parameter, _mark(data.detach().requires_grad_(requires_grad), data))
         return _over(data.detach(), requires_grad, cls)
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
@@ -47,7 +77,7 @@ class Parameter(Tensor):
 
 
 def _over(tensor: Tensor, requires_grad: bool, cls: type[Parameter] = Parameter) -> Parameter:
-    made = Tensor.__new__(cls)
+    made = object.__new__(cls)
     made._storage, made._view = tensor._storage, tensor._view
     del tensor  # so that only the parameter looks at the storage
     if requires_grad:
@@ -71,6 +101,7 @@ class Buffer(Tensor):
     """
 
     __slots__ = ("persistent",)
+    __torch_function__ = _disabled
     persistent: bool
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
@@ -78,7 +109,7 @@ class Buffer(Tensor):
             data = lazyt.empty(0)
         if not isinstance(data, Tensor):
             raise DTypeError(f"Buffer() takes a Tensor, not {type(data).__name__}")
-        made = Tensor.__new__(cls)
+        made = object.__new__(cls)
         made._storage, made._view = data._storage, data._view
         made.persistent = persistent
         return made
@@ -127,7 +158,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
     def __new__(
         cls, requires_grad: bool = True, device: Any = None, dtype: Any = None
     ) -> UninitializedParameter:
-        made = Tensor.__new__(cls)
+        made = object.__new__(cls)
         data = lazyt.empty(0, device=device, dtype=dtype)
         made._storage, made._view = data._storage, data._view
         if requires_grad:
@@ -153,12 +184,13 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     """
 
     __slots__ = ()
+    __torch_function__ = _disabled
 
     def __new__(
         cls, requires_grad: bool = False, device: Any = None, dtype: Any = None,
         persistent: bool = True,
     ) -> UninitializedBuffer:  # fmt: skip
-        made = Tensor.__new__(cls)
+        made = object.__new__(cls)
         data = lazyt.empty(0, device=device, dtype=dtype)
         made._storage, made._view = data._storage, data._view
         return made

@@ -132,7 +132,7 @@ def _rebuild_parameter(data: Tensor, requires_grad: bool, hooks: Any, state: Any
 
     if not isinstance(data, Tensor):
         raise TypeError("a parameter is made of a tensor")
-    made = Tensor.__new__(Parameter)
+    made = object.__new__(Parameter)
     made._storage, made._view = data._storage, data._view
     if requires_grad:
         require_grad(made, True)
@@ -158,7 +158,7 @@ def _rebuild_from_type(function: Any, kind: Any, arguments: tuple[Any, ...], sta
         raise TypeError("a tensor of another class is made of a tensor and its class")
     alike: Tensor = made
     if type(made) is not wanted:
-        alike = Tensor.__new__(wanted)
+        alike = object.__new__(wanted)
         alike._storage, alike._view = made._storage, made._view
     _set_state(alike, state)
     return alike

@@ -103,6 +103,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "_mapped": ("atomic", "memo: expressions of maps"),
     },
     "functional.overriding": {
+        "choices": ("thread", "who is asked by __torch_function__, and the modes that are entered"),
         "switch": ("atomic", "whether functions ask, from when somebody may want to be asked"),
     },
     "functional.printing": {"_OPTIONS": ("user", "set_printoptions")},

@@ -462,7 +462,7 @@ class Made:
         """The tensor."""
         if self.source >= 0 and self.number >= 0:
             return given[self.number]
-        tensor: Tensor = Tensor.__new__(self.kind)
+        tensor: Tensor = object.__new__(self.kind)
         tensor._storage = old[self.source] if self.source >= 0 else new[self.number]
         tensor._view = None
         if self.versions is not None:

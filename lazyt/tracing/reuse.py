@@ -64,7 +64,7 @@ class Reusable:
         leaf = ops.input_(shape, dtype, buffer)
         storage = Storage(leaf) if flag is None else finished(leaf, flag)
         storage.version = version
-        tensor: Tensor = Tensor.__new__(kind)
+        tensor: Tensor = object.__new__(kind)
         tensor._storage = storage
         tensor._view = None
         self.tensor = tensor
@@ -152,7 +152,7 @@ def _lone_references(flagged: bool) -> tuple[int, ...]:
     example._node = node = storage.node
     example._fn = fn = storage.fn
     example.buffer = leaf.data
-    example.tensor = Tensor.__new__(Tensor)
+    example.tensor = object.__new__(Tensor)
     example.tensor._storage = storage
     del leaf
     counts = (_references(storage), _references(node), _references(example.buffer))
@@ -163,7 +163,7 @@ def _lone_references(flagged: bool) -> tuple[int, ...]:
 def lone_counts(marked: bool) -> tuple[int, int, int]:
     """References to the node of a storage, to the leaf below its gradient mark (0 without one) and
     to the leaf's buffer, in a function that has the three in variables, where nobody else has."""
-    owner = AccumulateGrad(Tensor.__new__(Tensor))
+    owner = AccumulateGrad(object.__new__(Tensor))
     storage = Storage(ops.input_((), float32, Buffer(4)))
     if not marked:
         node = storage.node

@@ -50,13 +50,6 @@ MODULES: Table = {
             _default_to_fused_or_foreach _get_capturable_supported_devices""",
         Served("lazyt.compat.served.choices"): "_params_t=Anything",
     },
-    "overrides": {
-        Refused(
-            "functions of lazyt ask no modes; give an object that is no tensor and whose class has "
-            "__torch_function__"
-        ): "TorchFunctionMode BaseTorchFunctionMode",
-        Served("lazyt.compat.served.rebuilding"): "get_default_nowrap_functions",
-    },
     "nn.modules.utils": {Served("lazyt.nn.modules.sizes"): ""},
     "nn.parallel.data_parallel": {
         Served("lazyt.nn.parallel"): "DataParallel data_parallel",

@@ -53,14 +53,18 @@ MODULES: Table = {
     },
     "_C": {
         Harmless("lazyt.compat.served.choices"): "DispatchKey DispatchKeySet",
-        Harmless("lazyt._C"): "_disabled_torch_function_impl _log_api_usage_once",
+        Harmless("lazyt._C"): "_log_api_usage_once",
+        Served("lazyt._C"): """
+            DisableTorchFunction DisableTorchFunctionSubclass _disabled_torch_function_impl
+            _get_function_stack_at _is_torch_function_all_disabled _is_torch_function_enabled
+            _is_torch_function_mode_enabled _len_torch_function_stack _pop_torch_function_stack
+            _push_on_torch_function_stack""",
         _FUNCTIONS: """
             Generator Size Tag=memory_format TensorBase=Tensor device dtype layout memory_format
             default_generator""",
         Served("lazyt.linalg"): "_LinAlgError=LinAlgError",
         Harmless("lazyt.compat.served.marks"): """
-            DisableTorchFunctionSubclass=Nothing _ExcludeDispatchKeyGuard=Nothing
-            DisableTorchFunction=Nothing _DisableTorchDispatch=Nothing _DisableFuncTorch=Nothing
+            _ExcludeDispatchKeyGuard=Nothing _DisableTorchDispatch=Nothing _DisableFuncTorch=Nothing
             _AutoDispatchBelowAutograd=Nothing _are_functorch_transforms_active=no
             _get_accelerator _get_default_device _get_privateuse1_backend_name
             _get_tracing_state=none _jit_can_fuse_on_cpu=no _jit_can_fuse_on_gpu=no
@@ -69,7 +73,7 @@ MODULES: Table = {
             _jit_set_profiling_executor=set_nothing _jit_set_profiling_mode=set_nothing
             _jit_set_texpr_fuser_enabled=set_nothing
             _set_math_sdp_allow_fp16_bf16_reduction=set_nothing
-            _jit_set_bailout_depth=set_nothing _is_torch_function_enabled=yes
+            _jit_set_bailout_depth=set_nothing
             _cuda_clearCublasWorkspaces=set_nothing""",
         Served("lazyt.compat.served.rebuilding"): "_TensorMeta=TensorMeta _add_docstr",
         _IN_PYTHON: """

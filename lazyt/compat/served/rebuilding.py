@@ -295,11 +295,6 @@ def set_device_states(
         import_module("lazyt.cuda").set_rng_state(state, place)
 
 
-def get_default_nowrap_functions() -> set[Any]:
-    """Functions whose results PyTorch does not wrap in a subclass of Tensor: none are here."""
-    return set()
-
-
 def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
     """How many inputs, or outputs, a weight has; raises ValueError for another ``mode``."""
     name = mode.lower()

@@ -39,7 +39,7 @@ from lazyt.functional.type_promotion import (
     scalar_dtype,
 )
 from lazyt.handle.device import CPU, check_device, device, placed
-from lazyt.handle.dispatch import array_node, lay_out, method, type_title, wrap
+from lazyt.handle.dispatch import array_node, lay_out, type_title, wrap
 from lazyt.handle.function_table import declare, function
 from lazyt.handle.layout import dense_strides, is_dense, strided, strides_in
 from lazyt.handle.tensor import Size, Tensor
@@ -536,13 +536,6 @@ def new(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tenso
     if size is not None:
         args = tuple(size)
     return legacy_tensor(*args, dtype=self.dtype, device=self.device if device is None else device)
-
-
-@method("__init__")
-def _initialize(self: Tensor, *args: Any, **kwargs: Any) -> None:
-    made = legacy_tensor(*args, **kwargs)
-    self._storage = made._storage
-    self._view = made._view
 
 
 # Tensors of evenly spaced numbers, and the identity matrix.

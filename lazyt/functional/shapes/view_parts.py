@@ -331,7 +331,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     own = input._fn
     if storage is not input._storage and own is not None and mode.enabled:
         _look_past(input._storage, storage, own)
-        input = Tensor.__new__(Tensor)
+        input = object.__new__(Tensor)
         input._storage, input._view = storage, None
     found = view_of(input, (), shape, strides, offset, "AsStrided")
     view = found._view

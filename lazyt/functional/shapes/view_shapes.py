@@ -741,7 +741,7 @@ def view_bits(input: Tensor, dtype: DType) -> Tensor:
     storage = input._storage.whole(dtype)
     if storage is input._storage:
         storage = storage.fork()
-    made = Tensor.__new__(Tensor)
+    made = object.__new__(Tensor)
     made._storage = storage
     made._view = arranged(storage, shape, strides, offset)
     return made

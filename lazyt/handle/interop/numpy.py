@@ -215,7 +215,7 @@ def tensor_over(
     buffer = Buffer.foreign(ptr, extent * size, owner)
     storage = Storage(ops.input_(whole, dtype, buffer))
     storage.memory().exposure = Exposure(buffer, None)
-    tensor = Tensor.__new__(Tensor)
+    tensor = object.__new__(Tensor)
     tensor._storage, tensor._view = storage, None
     if whole == shape:
         return tensor

@@ -64,7 +64,7 @@ class _Store:
     def as_vector(self) -> Tensor:
         """All elements as a vector that writes to the memory, unseen by autograd."""
         storage = self._storage.whole(self.dtype).fork(silent=True)
-        made = Tensor.__new__(Tensor)
+        made = object.__new__(Tensor)
         count = self.size()
         made._storage, made._view = storage, arranged(storage, (count,), (1,), 0)
         return made

@@ -1,0 +1,134 @@
+"""Subclasses of Tensor: how their objects are made, and that functions give objects of the class.
+
+What ``__torch_function__`` of Tensor does is inherited: the function runs as for plain tensors, and
+its result becomes an object of the class.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lazyt.errors import DTypeError, LazytError, warn
+from lazyt.functional.creation.creation import legacy_tensor
+from lazyt.functional.operands import wrong_arguments
+from lazyt.functional.overriding import Disabled, is_overriding, start
+from lazyt.functional.shapes.view_shapes import alias
+from lazyt.handle.dispatch import method
+from lazyt.handle.tensor import Tensor
+
+__all__: list[str] = []
+
+_NO_TENSOR = (
+    "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. "
+    "Make sure your class inherits from Tensor."
+)
+_NEW_FORMS = (
+    "*, torch.device device = None", "torch.Storage storage", "Tensor other",
+    "tuple of ints size, *, torch.device device = None",
+    "object data, *, torch.device device = None",
+)  # fmt: skip
+
+
+def as_class(tensor: Tensor, cls: type[Tensor]) -> Tensor:
+    """The same tensor as an object of another class; a leaf stays one."""
+    made = object.__new__(cls)
+    made._storage, made._view = tensor._storage, tensor._view
+    return made
+
+
+@method()
+def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:
+    """The tensor as an object of a subclass of Tensor: an alias, of the same memory, through which
+    gradients flow back. Raises DTypeError for another class."""
+    if not issubclass(cls, Tensor):
+        raise DTypeError(_NO_TENSOR)
+    return as_class(self if self._fn is None else alias(self), cls)
+
+
+def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False, **_: Any) -> Tensor:
+    """An object of a subclass that shares the memory of ``data`` and not its gradient history.
+
+    Raises DTypeError for a class that is no subclass.
+    """
+    if not isinstance(cls, type) or not issubclass(cls, Tensor):
+        raise DTypeError(_NO_TENSOR)
+    with Disabled():
+        made = as_class(data.detach(), cls)
+        if require_grad:
+            made.requires_grad_()
+    return made
+
+
+def _make_wrapper_subclass(cls: type[Tensor], size: Any, *_: Any, **__: Any) -> Tensor:
+    """Raises DTypeError, as PyTorch does for a class without ``__torch_dispatch__``, and LazytError
+    for one that has it: what happens below ``__torch_function__`` cannot be overridden."""
+    if not hasattr(cls, "__torch_dispatch__"):
+        raise DTypeError(f"{cls.__name__} must define __torch_dispatch__")
+    raise LazytError(
+        f"{cls.__name__} has no memory of its own and relies on __torch_dispatch__, which lazyt "
+        "has no dispatcher to call; override functions by __torch_function__, of a class that is "
+        "no Tensor or by Tensor._make_subclass"
+    )
+
+
+def _new(cls: type[Tensor], *args: Any, **kwargs: Any) -> Tensor:
+    several = len(args) > 1 and not all(isinstance(size, int) for size in args)
+    if several or kwargs.keys() - {"device"}:
+        raise wrong_arguments("new", args, _NEW_FORMS, **kwargs)
+    if len(args) == 1 and isinstance(args[0], Tensor):
+        return as_subclass(args[0], cls)
+    return as_class(legacy_tensor(*args, **kwargs), cls)
+
+
+def _by_default(
+    cls: type[Tensor], func: Any, types: Any, args: Any = (), kwargs: Any = None
+) -> Any:
+    """The function's own result, as an object of this class."""
+    if not all(issubclass(cls, kind) for kind in types):
+        return NotImplemented
+    with Disabled():
+        result = func(*args, **(kwargs or {}))
+        if cls is Tensor or func in nowrap_functions():
+            return result
+        return converted(result, cls)
+
+
+def nowrap_functions() -> set[Any]:
+    """Functions whose results are given as they are, whatever class the tensor is of."""
+    kind: Any = Tensor
+    return {kind._base.__get__, kind.grad.__get__}
+
+
+def converted(result: Any, cls: type[Tensor]) -> Any:
+    """A result with objects of ``cls`` in the place of tensors, also in tuples and lists."""
+    if isinstance(result, Tensor):
+        return result if isinstance(result, cls) else as_subclass(result, cls)
+    if isinstance(result, (tuple, list)) and any(
+        isinstance(part, (Tensor, tuple, list)) for part in result
+    ):
+        return type(result)([converted(part, cls) for part in result])
+    return result
+
+
+def _defined(cls: type[Any], /, **kwargs: Any) -> None:
+    super(Tensor, cls).__init_subclass__(**kwargs)
+    if "__torch_dispatch__" in vars(cls):
+        warn(
+            f"{cls.__name__}.__torch_dispatch__ will not be called: lazyt has no dispatcher. "
+            "Functions and methods ask __torch_function__"
+        )
+    if is_overriding(cls):
+        start()
+
+
+def install() -> None:
+    """Gives Tensor what its subclasses inherit."""
+    inherited: dict[str, Any] = {
+        "__torch_function__": classmethod(_by_default),
+        "__init_subclass__": classmethod(_defined),
+        "__new__": staticmethod(_new),
+        "_make_subclass": staticmethod(_make_subclass),
+        "_make_wrapper_subclass": staticmethod(_make_wrapper_subclass),
+    }
+    for name, value in inherited.items():
+        setattr(Tensor, name, value)
