@@ -43,7 +43,7 @@ _UNNAMED = (
 def _assert(condition: Any, message: Any) -> Any:
     """Raises AssertionError with ``message`` where ``condition`` is false."""
     if type(condition) not in (bool, Tensor) and (found := candidates((condition,))):
-        return first_answer(_assert, found, (condition, message), {})
+        return first_answer(_assert, found, ((condition, message), {}))
     if not condition:
         raise AssertionError(message)
     return None
