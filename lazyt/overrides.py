@@ -10,6 +10,7 @@ import functools
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from importlib import import_module as _import_module
 from types import FunctionType
 from typing import Any, TypeVar
 
@@ -171,10 +172,8 @@ def redispatch_function(
 
 
 def _entries() -> dict[FunctionType, _overriding.Overridable]:
-    import lazyt
-
     for name in _LATER:
-        getattr(lazyt, name)
+        getattr(_import_module("lazyt"), name)
     _homes()
     return _overriding.overridables()
 
