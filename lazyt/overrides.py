@@ -7,6 +7,7 @@ Functions of lazyt ask; functions of your own can do so by ``handle_torch_functi
 from __future__ import annotations
 
 import functools
+import sys as _sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -173,7 +174,7 @@ def redispatch_function(
 
 def _entries() -> dict[FunctionType, _overriding.Overridable]:
     for name in _LATER:
-        getattr(_import_module("lazyt"), name)
+        getattr(_sys.modules["lazyt"], name)
     _homes()
     return _overriding.overridables()
 
