@@ -180,15 +180,9 @@ def _entries() -> dict[FunctionType, _overriding.Overridable]:
 
 
 def _homes() -> dict[str, Any]:
-    import lazyt
-
-    modules = {name: getattr(lazyt, name) for name in ("linalg", "fft", "special")}
-    homes = {"lazyt": lazyt, "lazyt.Tensor": Tensor, "lazyt.nn.functional": lazyt.nn.functional}
-    return {
-        **homes,
-        "lazyt.nn.init": lazyt.nn.init,
-        **{f"lazyt.{n}": m for n, m in modules.items()},
-    }
+    names = [f"lazyt.{name}" for name in ("nn.functional", "nn.init", "linalg", "fft", "special")]
+    modules = {name: _import_module(name) for name in names}
+    return {"lazyt": _sys.modules["lazyt"], "lazyt.Tensor": Tensor, **modules}
 
 
 @functools.cache
