@@ -327,7 +327,7 @@ class Tracer(TracerBase):
             for searched in (names, *map(vars, self._autowrap_search)):
                 patcher.functions(searched, self._autowrap_function_ids)
             result = self.create_arg(traced(*args))
-            said = inspect.get_annotations(inspect.unwrap(function)).get("return")
+            said = _annotations(function).get("return")
             self.create_node("output", "output", (result,), {}, type_expr=said)
         self.submodule_paths = None
         return self.graph
@@ -385,7 +385,7 @@ class Tracer(TracerBase):
                 )
             concrete_args = dict(zip(names[first:total], concrete_args))
         signature = inspect.signature(written)
-        said = getattr(written, "__annotations__", {})
+        said = _annotations(written)
 
         def placeholder(name: str) -> Any:
             return self._placeholder(name, concrete_args or {}, signature, said)
@@ -453,6 +453,22 @@ class Tracer(TracerBase):
             copied = copy.copy(value) if name == "_autowrap_search" else copy.deepcopy(value, memo)
             made.__dict__[name] = copied
         return made
+
+
+def _annotations(function: Any) -> dict[str, Any]:
+    """What a program says of the types of a function's parameters and its result. Of those that are
+    given as text, what can be evaluated; lazyt's own functions say nothing."""
+    function = inspect.unwrap(function)
+    if str(function.__module__).partition(".")[0] == "lazyt":
+        return {}
+    said = dict(inspect.get_annotations(function))
+    for name, kind in said.items():
+        if isinstance(kind, str):
+            try:
+                said[name] = eval(kind, function.__globals__)
+            except (NameError, AttributeError, TypeError, SyntaxError):  # of type checkers only
+                said[name] = None
+    return said
 
 
 def _hand_over(given: object, node: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 from warnings import warn
@@ -13,6 +14,7 @@ from lazyt.fx.codegen import MAGIC as magic_methods
 from lazyt.fx.codegen import REFLECTABLE as reflectable_magic_methods
 from lazyt.fx.codegen import CodeGen, Namespace, PythonCode, snake_case
 from lazyt.fx.node import LEGAL_OPS, Argument, Node, Target, map_arg, type_repr
+from lazyt.fx.targets import name_of
 from lazyt.nn.module import Module
 
 __all__ = [
@@ -180,14 +182,16 @@ class Graph:
         self._len += 1
         return node
 
-    def placeholder(self, name: str, type_expr: Any = None, default_value: Any = ...) -> Node:
+    def placeholder(
+        self, name: str, type_expr: Any = None, default_value: Any = inspect.Signature.empty
+    ) -> Node:
         """A node for an argument of the graph.
 
         Args:
             name: of the argument; ``*name`` and ``**name`` as in Python.
-            default_value: of the argument; ``...`` for none.
+            default_value: of the argument; ``inspect.Signature.empty`` for none.
         """
-        args = () if default_value is ... else (default_value,)
+        args = () if default_value is inspect.Signature.empty else (default_value,)
         return self.create_node("placeholder", name, args=args, type_expr=type_expr)
 
     def get_attr(self, qualified_name: str, type_expr: Any = None) -> Node:
@@ -405,7 +409,7 @@ class Graph:
     # ------------------------------------------------------------------ text
 
     def _target_to_str(self, target: Target) -> str:
-        name: str = target if isinstance(target, str) else target.__name__
+        name: str = target if isinstance(target, str) else name_of(target)
         if isinstance(target, str) and name.startswith("__") and name.endswith("__"):
             name = name[2:-2]
         return snake_case(name)

@@ -28,6 +28,7 @@ from lazyt.nn.parameter import Parameter
 __all__ = ["GraphModule", "reduce_graph_module"]
 
 _numbers = itertools.count()
+_PACKAGE = __file__[: -len("fx/graph_module.py")]
 #: Modules whose text makes them again.
 _SPELLED = (Linear, Conv1d, Conv2d, Conv3d, BatchNorm1d, BatchNorm2d, BatchNorm3d)
 
@@ -251,7 +252,10 @@ class GraphModule(Module):
         try:
             return super().__call__(*args, **kwargs)
         except Exception as error:
-            frame = traceback.extract_tb(error.__traceback__)[-1]
+            frames = traceback.extract_tb(error.__traceback__)
+            while len(frames) > 1 and frames[-1].filename.startswith(_PACKAGE):
+                frames.pop()
+            frame = frames[-1]
             if "eval_with_key" in frame.filename:
                 print(_message(frame), file=sys.stderr)
                 raise error.with_traceback(None)  # noqa: B904 (the message has shown it)
@@ -354,25 +358,23 @@ class GraphModule(Module):
         lines += ["    def __init__(self):", "        super().__init__()"]
         files = []
         for name, module in self.named_children():
-            text = repr(module)
+            text, note = repr(module), ""
             if type(module) not in _SPELLED:
                 path = folder / f"{name}.pt"
                 save(module, path)
                 files.append(name)
-                line = text.replace("\r", " ").replace("\n", " ")
-                text = f"{package}.load(r'{path}', weights_only=False) # {line}"
-                lines.append(f"        self.{name} = {text}")
-            else:
-                lines.append(f"        self.{name} = {text}")
+                note = f"  # {text}".replace("\r", " ").replace("\n", " ")
+                text = f"{package}.load(r'{path}', weights_only=False)"
+            lines.append(f"        setattr(self, '{name}', {text}){note}")
         for name, buffer in self.named_buffers(recurse=False):
             made = f"{package}.empty({list(buffer.shape)}, dtype={buffer.dtype})"
             lines.append(f"        self.register_buffer('{name}', {made})")
         for name, parameter in self.named_parameters(recurse=False):
             made = f"{package}.empty({list(parameter.shape)}, dtype={parameter.dtype})"
-            lines.append(f"        self.{name} = {package}.nn.Parameter({made})")
+            lines.append(f"        setattr(self, '{name}', {package}.nn.Parameter({made}))")
         state = folder / "state_dict.pt"
         lines.append(f"        self.load_state_dict({package}.load(r'{state}'))")
-        lines += ["    " + line for line in self.code.split("\n")]
+        lines.append(_indented(self.code))
         (folder / "module.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
         (folder / "__init__.py").write_text("from .module import *", encoding="utf-8")
         if files:
@@ -462,6 +464,6 @@ def _message(frame: traceback.FrameSummary) -> str:
 
 
 def _indented(text: str) -> str:
-    """All lines but the first by four more."""
+    """All lines but the first by four more, and empty ones without blanks."""
     first, *others = text.split("\n")
-    return "\n".join([first, *("    " + line for line in others)])
+    return "\n".join([first, *(f"    {line}" if line.strip() else "" for line in others)])

@@ -309,11 +309,10 @@ class Proxy:
                 f"operations {orig_method}"
             )
         (tracer,) = tracers
-        name = orig_method.__name__
         if is_tensor_method(orig_method):
-            return tracer.create_proxy("call_method", name, args, kwargs)
+            return tracer.create_proxy("call_method", orig_method.__name__, args, kwargs)
         args, kwargs = as_recorded(orig_method, args, kwargs)
-        called = tracer.graph._target_to_str(orig_method.__name__)
+        called = tracer.graph._target_to_str(orig_method)
         return tracer.create_proxy("call_function", orig_method, args, kwargs, name=called)
 
 

@@ -6,6 +6,7 @@ import inspect
 import sys
 from typing import Any
 
+from lazyt.compat.absent import known_as
 from lazyt.handle.tensor import Tensor
 
 __all__ = ["is_random", "is_tensor_method", "place_of"]
@@ -28,18 +29,27 @@ def is_tensor_method(function: Any) -> bool:
 
 def place_of(value: Any) -> tuple[str, str] | None:
     """The public module and name of one of lazyt's functions or classes; None for others."""
-    module = getattr(value, "__module__", None) or ""
-    if not isinstance(module, str) or module.partition(".")[0] != "lazyt":
+    module, name = getattr(value, "__module__", None), getattr(value, "__name__", "")
+    if not isinstance(module, str) or module.partition(".")[0] not in ("lazyt", known_as("lazyt")):
         return None
-    name = getattr(value, "__name__", "")
     if is_tensor_method(value) and getattr(Tensor, name, None) is value:
         return "lazyt.Tensor", name
     own = (module,) if module.split(".")[1:2] in _PUBLIC else ()
-    for home in dict.fromkeys((*own, *_HOMES)):
-        found = sys.modules.get(home)
-        if found is not None and vars(found).get(name) is value:
+    homes = [(home, vars(sys.modules[home])) for home in (*own, *_HOMES) if home in sys.modules]
+    for home, names in homes:
+        if names.get(name) is value:
             return home, name
+    for home, names in homes:  # a second name of a function, such as arcsin of asin
+        for other, found in list(names.items()):
+            if found is value and not other.startswith("_"):
+                return home, other
     return None
+
+
+def name_of(function: Any) -> str:
+    """What a function is called: one of lazyt's by its public name."""
+    place = None if is_tensor_method(function) else place_of(function)
+    return str(function.__name__ if place is None else place[1])
 
 
 def _written(function: Any) -> Any:

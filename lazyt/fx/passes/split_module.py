@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -160,7 +161,7 @@ class _Splitter:
         if node.name in self.values:
             return
         if node.op == "placeholder":
-            default = node.args[0] if node.args else ...
+            default = node.args[0] if node.args else inspect.Signature.empty
             made = self.graph.placeholder(node.target, node.type, default)
         else:
             made = self.graph.get_attr(node.target)
