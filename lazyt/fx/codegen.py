@@ -448,7 +448,7 @@ class PyTreeCodeGen(CodeGen):
         first = super().gen_fn_def(list(names), maybe_return_annotation)
         if not free_vars:
             return first
-        plain = [name.partition(":")[0] for name in free_vars]
+        plain = [re.split("[:=]", name)[0].strip() for name in free_vars]
         annotated = "".join(f"{name}; " for name in free_vars if ":" in name)
         annotated = f"\n    {annotated}\n" if annotated else ""
         leaves = f"fx_pytree.tree_flatten_spec([{', '.join(names)}], self._in_spec)"

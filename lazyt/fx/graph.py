@@ -441,11 +441,7 @@ class Graph:
                 node._repr_fn = function
 
     def __str__(self) -> str:
-        names: list[str] = []
-        annotation = [""]
-        lines = [node.format_node(names, annotation) for node in self.nodes]
-        head = f"graph({', '.join(names)}){annotation[0]}:"
-        return "\n    ".join([head, *(line for line in lines if line)])
+        return "\n    ".join(["graph():", *(str(node.format_node()) for node in self.nodes)])
 
     def print_tabular(self) -> None:
         """Print the nodes as a table."""

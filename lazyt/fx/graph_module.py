@@ -46,13 +46,16 @@ def _forward_from_src(source: str, names: dict[str, Any], where: str = "") -> Ca
 def _import_block(names: dict[str, Any]) -> str:
     """The lines that import what generated code uses."""
     known = registered_names()
-    lines = set()
+    lines = []
     for name, value in names.items():
         if name in known:
-            lines.add(known[name][0])
-        else:
-            lines.add(f"from {value.__module__} import {value.__qualname__} as {name}")
-    return "\n".join(sorted(lines))
+            lines.append(known[name][0])
+            continue
+        outer, _, inner = value.__qualname__.partition(".")
+        lines.append(f"from {value.__module__} import {outer} as {name}")
+        if inner:  # a class in another one
+            lines.append(f"{name} = {name}.{inner}")
+    return "\n".join(lines)
 
 
 # Other packages call these by their names in PyTorch.
@@ -193,7 +196,8 @@ class GraphModule(Module):
                         f"Node {node} referenced target {node.target} but that target was not "
                         "provided in ``root``!"
                     )
-            for path in sorted({node.target for node in named}, key=lambda p: p.count(".")):
+            paths = dict.fromkeys(node.target for node in named)
+            for path in sorted(paths, key=lambda path: path.count(".")):
                 _assign_attr(root[path], self, path)
         else:
             raise RuntimeError(f"Unsupported type {root} passed for root!")
@@ -353,7 +357,7 @@ class GraphModule(Module):
         package = known_as("lazyt")
         save = import_module("lazyt.serialization").save
         save(self.state_dict(), folder / "state_dict.pt")
-        lines = [f"import {package}", *(line for line, _ in registered_names().values()), ""]
+        lines = [_import_block(self.recompile().globals), ""]
         lines += [f"from {package}.nn import *", f"class {module_name}({package}.nn.Module):"]
         lines += ["    def __init__(self):", "        super().__init__()"]
         files = []

@@ -319,13 +319,16 @@ class Proxy:
 def _is_assertion(frame: FrameType) -> bool:
     """Whether the truth that a frame asks for is that of an ``assert``."""
     code, at = _instruction(frame)
-    if at + 1 >= len(code) or not code[at].opname.startswith("POP_JUMP"):
+    # Later Pythons have instructions of their own around the jump.
+    coming = [i for i in code[at : at + 4] if i.opname not in ("TO_BOOL", "NOT_TAKEN", "CACHE")]
+    if len(coming) < 2:
         return False
-    following = code[at + 1]
-    return "IF_TRUE" in code[at].opname and (
-        following.opname == "LOAD_ASSERTION_ERROR"
-        or (following.opname == "LOAD_GLOBAL" and following.argval == "AssertionError")
+    jump, following = coming[:2]
+    raises = following.opname == "LOAD_ASSERTION_ERROR" or (
+        following.opname in ("LOAD_GLOBAL", "LOAD_COMMON_CONSTANT")
+        and "AssertionError" in str(following.argval)
     )
+    return jump.opname.startswith("POP_JUMP") and jump.opname.endswith("IF_TRUE") and raises
 
 
 class Attribute(Proxy):

@@ -58,7 +58,8 @@ class SubgraphMatcher:
         if not len(pattern.nodes):
             raise ValueError("SubgraphMatcher cannot be initialized with an empty pattern")
         for node in pattern.nodes:
-            if node.op != "output" and not node.users and not node.is_impure():
+            is_dead = not node.users and (node.op == "placeholder" or not node.is_impure())
+            if is_dead:
                 raise AssertionError(
                     "SubgraphMatcher cannot be initialized with an pattern with dead code"
                 )
