@@ -54,6 +54,15 @@ def functions(torch: Any) -> dict[str, Callable[..., Any]]:
         a = functional.log_softmax(a, dim=1) + functional.silu(a) + functional.hardtanh(a)
         return functional.cross_entropy(a, x) + functional.mse_loss(a, x), functional.normalize(a)
 
+    programs = (operators, methods, calls, layers)
+    for program in programs:
+        program.__annotations__ = {}  # which are texts here, and would be printed
+    return {program.__name__: program for program in programs}
+
+
+def signatures(torch: Any) -> dict[str, Callable[..., Any]]:
+    """Functions with arguments and results of all kinds, by name."""
+
     def containers(x: Any, y: Any) -> Any:
         return {"a": [x, (y, None)], "b": {"c": x + 1}, "d": (x,), "e": slice(x, 2)}
 
@@ -86,11 +95,10 @@ def functions(torch: Any) -> dict[str, Callable[..., Any]]:
         return x
 
     programs = (
-        operators, methods, calls, layers, containers, defaults, stars, constants, numbers, names,
-        unused, unpacked, asserted,
+        containers, defaults, stars, constants, numbers, names, unused, unpacked, asserted,
     )  # fmt: skip
     for program in programs:
-        program.__annotations__ = {}  # which are texts here, and would be printed
+        program.__annotations__ = {}
     defaults.__annotations__ = {"x": torch.Tensor, "y": float}
     stars.__annotations__ = {"x": list[torch.Tensor]}
     unused.__annotations__ = {"x": int | None, "return": torch.Tensor}
@@ -164,6 +172,7 @@ def printed(torch: Any) -> dict[str, list[str]]:
     found = {}
     programs: dict[str, tuple[Any, Any]] = {
         **{name: (program, None) for name, program in functions(torch).items()},
+        **{name: (program, None) for name, program in signatures(torch).items()},
         **{name: (program, None) for name, program in modules(torch).items()},
         **specialized(torch),
     }
