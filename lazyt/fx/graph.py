@@ -182,16 +182,15 @@ class Graph:
         self._len += 1
         return node
 
-    def placeholder(
-        self, name: str, type_expr: Any = None, default_value: Any = inspect.Signature.empty
-    ) -> Node:
+    def placeholder(self, name: str, type_expr: Any = None, default_value: Any = ...) -> Node:
         """A node for an argument of the graph.
 
         Args:
             name: of the argument; ``*name`` and ``**name`` as in Python.
-            default_value: of the argument; ``inspect.Signature.empty`` for none.
+            default_value: of the argument; ``...`` or ``inspect.Signature.empty`` for none.
         """
-        args = () if default_value is inspect.Signature.empty else (default_value,)
+        is_absent = default_value is ... or default_value is inspect.Signature.empty
+        args = () if is_absent else (default_value,)
         return self.create_node("placeholder", name, args=args, type_expr=type_expr)
 
     def get_attr(self, qualified_name: str, type_expr: Any = None) -> Node:
