@@ -109,7 +109,7 @@ TABLES = {
     "functional/indexing/picking.py: _RULES": "scalar functions",
     "functional/indexing/writes.py: _KINDS": "values of the argument reduce=, and scalar functions",
     "functional/overriding.py: _IN_PYTHON": "which of PyTorch's functions are written in Python",
-    "functional/overriding.py: _NN_NOT_IN_PYTHON": "the same of those of nn.functional that are not",
+    "functional/overriding.py: _NN_NOT_IN_PYTHON": "those of nn.functional that are not",
     "functional/overriding.py: _OPERATORS": "how PyTorch calls operators that it asks about",
     "handle/interop/numpy_calls.py: _OPERATORS": "NumPy's functions",
 }
