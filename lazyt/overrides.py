@@ -180,8 +180,8 @@ def _entries() -> dict[FunctionType, _overriding.Overridable]:
 
 
 def _homes() -> dict[str, Any]:
-    names = [f"lazyt.{name}" for name in ("nn.functional", "nn.init", "linalg", "fft", "special")]
-    modules = {name: _import_module(name) for name in names}
+    names = ("autograd", "nn.functional", "nn.init", "linalg", "fft", "special")
+    modules = {f"lazyt.{name}": _import_module(f"lazyt.{name}") for name in names}
     return {"lazyt": _sys.modules["lazyt"], "lazyt.Tensor": Tensor, **modules}
 
 

@@ -37,6 +37,8 @@ def _names(text: str) -> frozenset[str]:
 
 #: Functions of the torch namespace that have no arguments to ask, or do not ask them in PyTorch.
 _NEVER = _names("""
+    c_function c_kernel check_cuda compile cuda_kernel explain_broadcast get_default_dtype
+    get_printoptions vmap
     autocast_decrement_nesting autocast_increment_nesting broadcast_shapes
     clear_autocast_cache explain from_dlpack from_numpy get_autocast_cpu_dtype
     get_autocast_dtype get_autocast_gpu_dtype get_rng_state initial_seed
@@ -53,7 +55,7 @@ _OF_VALUES = _names("as_tensor asarray frombuffer tensor")
 _NEVER_METHODS = _names("""
     __array_function__ __array_namespace__ __array_ufunc__ __array_wrap__ __buffer__
     __delitem__ __dir__ __getattr__ __hash__ __init__ __init_subclass__ __iter__ __new__
-    __torch_function__ as_subclass explain realize
+    __torch_function__ _fn _offset alias as_subclass explain node realize strides
 """)
 #: Functions of the torch namespace, and methods, that PyTorch has written in Python: they ask with
 #: every argument that has a default passed by name.
@@ -130,7 +132,7 @@ class Overridable:
     def __init__(self, function: FunctionType, name: str, home: str, public: Any) -> None:
         self.function, self.name, self.home, self.public = function, name, home, public
         named = {"lazyt": _IN_PYTHON, "lazyt.Tensor": _METHODS_IN_PYTHON}.get(home, frozenset())
-        self.in_python = name in named or home == "lazyt.nn.init"
+        self.in_python = name in named or home in ("lazyt.nn.init", "lazyt.autograd")
         if home == "lazyt.nn.functional":
             self.in_python = name not in _NN_NOT_IN_PYTHON
         self.real = FunctionType(
@@ -169,7 +171,12 @@ switch = Switch()
 
 
 def _stub(*args: Any, **kwargs: Any) -> Any:
-    # In the copy that a function gets, ``ask`` and its entry stand for these texts.
+    # In the copy that a function gets, other objects stand for these texts.
+    switch: Any = "switch"
+    plain: Any = "plain"
+    if not (switch.open or kwargs) and plain(map(type, args)):
+        real: Any = "real"
+        return real(*args)
     ask: Any = "ask"
     entry: Any = "entry"
     return ask(entry, args, kwargs)
@@ -177,7 +184,8 @@ def _stub(*args: Any, **kwargs: Any) -> Any:
 
 def _code_that_asks(entry: Overridable) -> CodeType:
     """The stub for one function."""
-    own = {"ask": ask, "entry": entry}
+    own: dict[str, Any] = {"real": entry.real, "ask": ask, "entry": entry}
+    own |= {"switch": switch, "plain": _PLAIN.issuperset}
     constants = tuple(own.get(c, c) if isinstance(c, str) else c for c in _stub.__code__.co_consts)
     old = entry.real.__code__
     return _stub.__code__.replace(

@@ -6,12 +6,14 @@ its result becomes an object of the class.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
+from lazyt import autograd
 from lazyt.errors import DTypeError, LazytError, warn
 from lazyt.functional.creation.creation import legacy_tensor
 from lazyt.functional.operands import wrong_arguments
-from lazyt.functional.overriding import Disabled, is_overriding, start
+from lazyt.functional.overriding import Disabled, is_overriding, may_be_overridden, start
 from lazyt.functional.shapes.view_shapes import alias
 from lazyt.handle.dispatch import method
 from lazyt.handle.tensor import Tensor
@@ -93,6 +95,7 @@ def _by_default(
         return converted(result, cls)
 
 
+@functools.cache
 def nowrap_functions() -> set[Any]:
     """Functions whose results are given as they are, whatever class the tensor is of."""
     kind: Any = Tensor
@@ -132,3 +135,4 @@ def install() -> None:
     }
     for name, value in inherited.items():
         setattr(Tensor, name, value)
+    may_be_overridden(vars(autograd), ["grad", "backward"], autograd.__name__)

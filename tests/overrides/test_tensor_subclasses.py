@@ -168,6 +168,15 @@ def test_modes_see_functions_and_what_makes_tensors() -> None:
     ]  # fmt: skip
 
 
+def test_modes_see_gradients_as_one_function() -> None:
+    x = torch.ones(2, requires_grad=True)
+    y = (x * x).sum()
+    with Names() as seen:
+        torch.autograd.grad(y, x, retain_graph=True)
+        y.backward()
+    assert seen.names == ["lazyt.autograd.grad", "lazyt.Tensor.backward"]
+
+
 def test_modes_are_asked_from_the_innermost_on() -> None:
     with Names() as outer, Names() as inner:
         torch.ones(2)
