@@ -16,13 +16,16 @@ from lazyt.distributions import constraints
 from lazyt.distributions.constraints import Constraint
 from lazyt.distributions.transforms import (
     AffineTransform,
+    CatTransform,
     ComposeTransform,
+    CorrCholeskyTransform,
     ExpTransform,
     IndependentTransform,
     LowerCholeskyTransform,
     PositiveDefiniteTransform,
     SigmoidTransform,
     SoftmaxTransform,
+    StackTransform,
     StickBreakingTransform,
     Transform,
     identity_transform,
@@ -93,10 +96,28 @@ def _independent(registry: ConstraintRegistry) -> Factory:
     return factory
 
 
+def _cat(registry: ConstraintRegistry) -> Factory:
+    def factory(constraint: Any) -> Transform:
+        parts = [registry(c) for c in constraint.cseq]
+        return CatTransform(parts, constraint.dim, constraint.lengths)
+
+    return factory
+
+
+def _stack(registry: ConstraintRegistry) -> Factory:
+    def factory(constraint: Any) -> Transform:
+        return StackTransform([registry(c) for c in constraint.cseq], constraint.dim)
+
+    return factory
+
+
 _kind: type[Constraint]
 for _registry in (biject_to, transform_to):
     _registry.register(constraints.real, lambda constraint: identity_transform)
     _registry.register(constraints.independent, _independent(_registry))
+    _registry.register(constraints.cat, _cat(_registry))
+    _registry.register(constraints.stack, _stack(_registry))
+    _registry.register(constraints.corr_cholesky, lambda constraint: CorrCholeskyTransform())
     for _kind in (constraints.greater_than, constraints.greater_than_eq):
         _registry.register(_kind, _above)
     _registry.register(constraints.less_than, _below)

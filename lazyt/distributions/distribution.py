@@ -19,7 +19,7 @@ from lazyt.functional.value_checks import tensors_hold
 
 __all__ = [
     "Distribution", "ExponentialFamily", "broadcast_all", "clamp_probs", "lazy_property",
-    "logits_to_probs", "probs_to_logits",
+    "logits_to_probs", "probs_to_logits", "tril_matrix_to_vec", "vec_to_tril_matrix",
 ]  # fmt: skip
 
 
@@ -100,6 +100,32 @@ def sum_rightmost(value: Tensor, count: int) -> Tensor:
         return value
     found: Tensor = value.reshape((*value.shape[:-count], -1)).sum(-1)
     return found
+
+
+def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
+    """The elements on and below diagonal ``diag``, row by row. Raises ValueError."""
+    size = mat.shape[-1]
+    if not -size <= diag < size:
+        raise ValueError(f"diag ({diag}) provided is outside [{-size}, {size - 1}].")
+    rows, columns = lazyt.tril_indices(size, size, diag)
+    found: Tensor = mat[..., rows, columns]
+    return found
+
+
+def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
+    """The inverse of ``tril_matrix_to_vec``, with zeros elsewhere. Raises ValueError."""
+    count = vec.shape[-1]
+    size = -(1 + 2 * diag) + ((1 + 2 * diag) ** 2 + 8 * count + 4 * abs(diag) * (diag + 1)) ** 0.5
+    side = round(size / 2)
+    if abs(size / 2 - side) > lazyt.finfo(vec.dtype).eps:
+        raise ValueError(
+            f"The size of last dimension is {count} which cannot be expressed as the lower "
+            "triangular part of a square D x D matrix."
+        )
+    matrix = vec.new_zeros((*vec.shape[:-1], side, side))
+    rows, columns = lazyt.tril_indices(side, side, diag)
+    matrix[..., rows, columns] = vec
+    return matrix
 
 
 def _tensors_of(constraint: Any) -> Iterator[Tensor]:

@@ -62,32 +62,6 @@ def low_rank_mahalanobis(W: Tensor, D: Tensor, x: Tensor, capacitance_tril: Tens
     return (x.pow(2) / D).sum(-1) - mahalanobis(capacitance_tril, batch_mv(scaled, x))
 
 
-def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
-    """The elements on and below diagonal ``diag``, row by row. Raises ValueError."""
-    size = mat.shape[-1]
-    if not -size <= diag < size:
-        raise ValueError(f"diag ({diag}) provided is outside [{-size}, {size - 1}].")
-    rows, columns = lazyt.tril_indices(size, size, diag)
-    found: Tensor = mat[..., rows, columns]
-    return found
-
-
-def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
-    """The inverse of ``tril_matrix_to_vec``, with zeros elsewhere. Raises ValueError."""
-    count = vec.shape[-1]
-    size = -(1 + 2 * diag) + ((1 + 2 * diag) ** 2 + 8 * count + 4 * abs(diag) * (diag + 1)) ** 0.5
-    side = round(size / 2)
-    if abs(size / 2 - side) > lazyt.finfo(vec.dtype).eps:
-        raise ValueError(
-            f"The size of last dimension is {count} which cannot be expressed as the lower "
-            "triangular part of a square D x D matrix."
-        )
-    matrix = vec.new_zeros((*vec.shape[:-1], side, side))
-    rows, columns = lazyt.tril_indices(side, side, diag)
-    matrix[..., rows, columns] = vec
-    return matrix
-
-
 def standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:
     """Normal numbers."""
     return lazyt.randn(tuple(shape), dtype=dtype, device=device)
@@ -108,7 +82,6 @@ def helpers() -> dict[str, dict[str, Any]]:
     }  # fmt: skip
     utils = {name: getattr(distribution, name) for name in distribution.__all__} | {
         "_sum_rightmost": distribution.sum_rightmost, "_standard_normal": standard_normal,
-        "tril_matrix_to_vec": tril_matrix_to_vec, "vec_to_tril_matrix": vec_to_tril_matrix,
     }  # fmt: skip
     return {
         "multivariate_normal": normals, "lowrank_multivariate_normal": low_rank, "utils": utils,

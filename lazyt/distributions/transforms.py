@@ -5,20 +5,26 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from lazyt import linalg, nn
 from lazyt.distributions import constraints
-from lazyt.distributions.distribution import broadcast_all, sum_rightmost
+from lazyt.distributions.distribution import (
+    broadcast_all,
+    sum_rightmost,
+    tril_matrix_to_vec,
+    vec_to_tril_matrix,
+)
+from lazyt.errors import ArgumentError
 from lazyt.functional import namespace as lazyt
 from lazyt.functional.namespace import Size, Tensor
 
 __all__ = [
-    "AbsTransform", "AffineTransform", "ComposeTransform", "CumulativeDistributionTransform",
-    "ExpTransform", "IndependentTransform", "LowerCholeskyTransform", "PositiveDefiniteTransform",
-    "PowerTransform", "ReshapeTransform", "SigmoidTransform", "SoftmaxTransform",
-    "SoftplusTransform", "StickBreakingTransform", "TanhTransform", "Transform",
-    "identity_transform",
+    "AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform",
+    "CumulativeDistributionTransform", "ExpTransform", "IndependentTransform",
+    "LowerCholeskyTransform", "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform",
+    "SigmoidTransform", "SoftmaxTransform", "SoftplusTransform", "StackTransform",
+    "StickBreakingTransform", "TanhTransform", "Transform", "identity_transform",
 ]  # fmt: skip
 
 
@@ -692,3 +698,191 @@ class ReshapeTransform(Transform):
         if Size(shape)[cut:] != old:
             raise ValueError(f"Shape mismatch: expected {Size(shape)[cut:]} but got {old}")
         return Size(shape)[:cut] + new
+
+
+class CorrCholeskyTransform(_Plain):
+    """Vectors of ``n * (n - 1) / 2`` numbers to Cholesky factors of correlation matrices.
+
+    The hyperbolic tangents of the numbers are partial correlations: below the diagonal, each takes
+    its share of the length that is left of its row (Lewandowski, Kurowicka and Joe, 2009).
+    """
+
+    domain = constraints.real_vector
+    codomain = constraints.corr_cholesky
+    bijective = True
+
+    def _call(self, x: Tensor) -> Tensor:
+        eps = lazyt.finfo(x.dtype).eps
+        share = vec_to_tril_matrix(x.tanh().clamp(min=-1 + eps, max=1 - eps), diag=-1)
+        left = (1 - share.pow(2)).sqrt().cumprod(-1)
+        whole = lazyt.cat([lazyt.ones_like(left[..., :1]), left[..., :-1]], -1)
+        eye = lazyt.eye(share.shape[-1], dtype=x.dtype, device=x.device)
+        found: Tensor = (share + eye) * whole
+        return found
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        left = 1 - y.pow(2).cumsum(-1)
+        whole = lazyt.cat([lazyt.ones_like(left[..., :1]), left[..., :-1]], -1)
+        share = tril_matrix_to_vec(y, diag=-1) / tril_matrix_to_vec(whole, diag=-1).sqrt()
+        return (share.log1p() - (-share).log1p()) / 2
+
+    def _log_slope(self, x: Tensor, y: Tensor) -> Tensor:
+        left = tril_matrix_to_vec(1 - y.pow(2).cumsum(-1), diag=-2)
+        slope_of_tanh = -2 * (x + nn.functional.softplus(-2 * x) - math.log(2)).sum(-1)
+        found: Tensor = 0.5 * left.log().sum(-1) + slope_of_tanh
+        return found
+
+    def forward_shape(self, shape: Sequence[int]) -> Any:
+        """A square at the end. Raises ValueError for a length that fills no triangle."""
+        if len(shape) < 1:
+            raise ValueError("Too few dimensions on input")
+        side = round((0.25 + 2 * shape[-1]) ** 0.5 + 0.5)
+        if side * (side - 1) // 2 != shape[-1]:
+            raise ValueError("Input is not a flattened lower-diagonal number")
+        return Size((*shape[:-1], side, side))
+
+    def inverse_shape(self, shape: Sequence[int]) -> Any:
+        """A vector at the end. Raises ValueError for what is no square."""
+        if len(shape) < 2:
+            raise ValueError("Too few dimensions on input")
+        if shape[-2] != shape[-1]:
+            raise ValueError("Input is not square")
+        return Size((*shape[:-2], shape[-1] * (shape[-1] - 1) // 2))
+
+
+class _Joined(Transform):
+    """Several transforms, of parts along a dimension."""
+
+    def __init__(self, tseq: Sequence[Transform], dim: int, cache_size: int) -> None:
+        if not all(isinstance(t, Transform) for t in tseq):
+            raise ArgumentError(f"{type(self).__name__}: every item has to be a Transform")
+        super().__init__(cache_size)
+        self.transforms = [t.with_cache(cache_size) for t in tseq] if cache_size else list(tseq)
+        self.dim = dim
+
+    @property
+    def bijective(self) -> bool:
+        """Whether all are."""
+        return all(t.bijective for t in self.transforms)
+
+    def _checked(self, x: Tensor, size: int) -> Tensor:
+        if not -x.dim() <= self.dim < x.dim() or x.shape[self.dim] != size:
+            raise ArgumentError(
+                f"{type(self).__name__}: dimension {self.dim} has to have {size} elements, got "
+                f"shape {tuple(x.shape)}"
+            )
+        return x
+
+
+class CatTransform(_Joined):
+    """Transforms of parts of the given lengths along a dimension, each of its own part.
+
+    Args:
+        tseq: the transforms.
+        dim: the dimension.
+        lengths: of the parts, 1 each by default.
+        cache_size: 1 to remember the last value.
+
+    Raises ArgumentError for other numbers of lengths, and tensors of another length.
+    """
+
+    transforms: list[Transform]
+
+    def __init__(
+        self, tseq: Sequence[Transform], dim: int = 0, lengths: Sequence[int] | None = None,
+        cache_size: int = 0,
+    ) -> None:  # fmt: skip
+        super().__init__(tseq, dim, cache_size)
+        self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
+        if len(self.lengths) != len(self.transforms):
+            raise ArgumentError("CatTransform: there has to be one length for each transform")
+
+    @property
+    def event_dim(self) -> int:
+        """The largest of the transforms'."""
+        return max(t.event_dim for t in self.transforms)
+
+    @property
+    def length(self) -> int:
+        """The sum of the lengths."""
+        return sum(self.lengths)
+
+    @property
+    def domain(self) -> Any:
+        """The domains, one after the other."""
+        return constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths)
+
+    @property
+    def codomain(self) -> Any:
+        """The codomains, one after the other."""
+        return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        """A copy with that cache size."""
+        return CatTransform(self.transforms, self.dim, self.lengths, cache_size)
+
+    def _parts(self, x: Tensor) -> Sequence[Tensor]:
+        return lazyt.split(self._checked(x, self.length), self.lengths, self.dim)
+
+    def _call(self, x: Tensor) -> Tensor:
+        return lazyt.cat([t(part) for t, part in zip(self.transforms, self._parts(x))], self.dim)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        parts = zip(self.transforms, self._parts(y))
+        return lazyt.cat([t.inv(part) for t, part in parts], self.dim)
+
+    def _log_slope(self, x: Tensor, y: Tensor) -> Tensor:
+        slopes = []
+        for t, part, value in zip(self.transforms, self._parts(x), self._parts(y)):
+            slope = t.log_abs_det_jacobian(part, value)
+            slopes.append(sum_rightmost(slope, self.event_dim - t.event_dim))
+        dim = self.dim - x.dim() if self.dim >= 0 else self.dim
+        if dim + self.event_dim < 0:
+            return lazyt.cat(slopes, dim + self.event_dim)
+        found: Any = sum(slopes)
+        return cast(Tensor, found)
+
+
+class StackTransform(_Joined):
+    """Transforms of slices along a dimension, each of its own slice.
+
+    Args:
+        tseq: the transforms.
+        dim: the dimension.
+        cache_size: 1 to remember the last value.
+
+    Raises ArgumentError for tensors with another number of slices.
+    """
+
+    transforms: list[Transform]
+
+    def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
+        super().__init__(tseq, dim, cache_size)
+
+    @property
+    def domain(self) -> Any:
+        """The domains, side by side."""
+        return constraints.stack([t.domain for t in self.transforms], self.dim)
+
+    @property
+    def codomain(self) -> Any:
+        """The codomains, side by side."""
+        return constraints.stack([t.codomain for t in self.transforms], self.dim)
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        """A copy with that cache size."""
+        return StackTransform(self.transforms, self.dim, cache_size)
+
+    def _slice(self, x: Tensor) -> Sequence[Tensor]:
+        return lazyt.unbind(self._checked(x, len(self.transforms)), self.dim)
+
+    def _call(self, x: Tensor) -> Tensor:
+        return lazyt.stack([t(part) for t, part in zip(self.transforms, self._slice(x))], self.dim)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        parts = zip(self.transforms, self._slice(y))
+        return lazyt.stack([t.inv(part) for t, part in parts], self.dim)
+
+    def _log_slope(self, x: Tensor, y: Tensor) -> Tensor:
+        parts = zip(self.transforms, self._slice(x), self._slice(y))
+        return lazyt.stack([t.log_abs_det_jacobian(a, b) for t, a, b in parts], self.dim)

@@ -263,3 +263,15 @@ def test_capability_of_the_processor(
 
     monkeypatch.setattr(hardware, "cpu_features", lambda: tuple(features.split()))
     assert hardware.get_cpu_capability() == wanted
+
+
+def test_private_names_of_loaders() -> None:
+    from lazyt.compat.served import loading
+
+    # recorded under PyTorch 2.13
+    assert loading._generate_state(123456789012345, 3) == [
+        3999280408, 2418223825, 1775828080, 3641838301,
+    ]  # fmt: skip
+    assert loading._generate_state(5, 0) == [161328693, 2841646664, 2763651139, 2546215728]
+    assert loading.np_str_obj_array_pattern.search("<U3") is not None
+    assert loading.np_str_obj_array_pattern.search("<f4") is None

@@ -38,7 +38,6 @@ EXCUSED = {
 #: Classes that lazyt does not have (docs/reference/coverage.md).
 ABSENT = {
     "distributions.GeneralizedPareto",
-    "distributions.transforms.StackTransform", "distributions.transforms.CatTransform",
 }  # fmt: skip
 #: Functions that ``nn.functional`` itself calls in PyTorch, where one graph computes it all here.
 _ONE_STEP = {

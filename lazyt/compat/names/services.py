@@ -101,9 +101,15 @@ MODULES: Table = {
     "utils.data._utils": {},
     "utils.data._utils.collate": {
         Served("lazyt.utils.data.collate"): """
-            default_collate default_collate_fn_map default_convert collate""",
+            collate collate_float_fn collate_int_fn collate_numpy_array_fn collate_str_fn
+            collate_tensor_fn default_collate default_collate_err_msg_format
+            default_collate_fn_map default_convert""",
+        Served("lazyt.compat.served.loading"): "np_str_obj_array_pattern",
     },
-    "utils.data._utils.worker": {Served("lazyt.utils.data"): "get_worker_info"},
+    "utils.data._utils.worker": {
+        Served("lazyt.utils.data"): "get_worker_info WorkerInfo",
+        Served("lazyt.compat.served.loading"): "_generate_state",
+    },
     "utils.data.datapipes": {},
     "utils.data.datapipes.iter": {_NO_PIPES: "Batcher IterableWrapper Mapper Shuffler"},
     "utils.data.datapipes.iter.combinatorics": {_NO_PIPES: "ShufflerIterDataPipe"},

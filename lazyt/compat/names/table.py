@@ -30,7 +30,7 @@ OWN = frozenset(
         distributions.gamma distributions.geometric
         distributions.gumbel distributions.half_cauchy distributions.half_normal
         distributions.independent distributions.inverse_gamma distributions.kl
-        distributions.kumaraswamy distributions.laplace
+        distributions.kumaraswamy distributions.laplace distributions.lkj_cholesky
         distributions.log_normal distributions.logistic_normal
         distributions.lowrank_multivariate_normal distributions.mixture_same_family
         distributions.multinomial distributions.multivariate_normal
@@ -38,7 +38,7 @@ OWN = frozenset(
         distributions.pareto distributions.poisson distributions.relaxed_bernoulli
         distributions.relaxed_categorical distributions.studentT
         distributions.transformed_distribution distributions.transforms distributions.uniform
-        distributions.utils distributions.von_mises distributions.weibull
+        distributions.utils distributions.von_mises distributions.weibull distributions.wishart
         fft func fx fx._pytree fx._symbolic_trace fx.experimental fx.experimental.optimization
         fx.graph fx.graph_module fx.immutable_collections fx.interpreter fx.node
         fx.operator_schemas fx.passes fx.passes.graph_drawer fx.passes.infra
