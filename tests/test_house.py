@@ -103,8 +103,6 @@ TABLES = {
     "compat/exports.py: _TABLE": "where names are found whose modules are not loaded yet",
     "distributions/homes.py: CLASSES": "classes that happen to be called as functions",
     "fx/codegen.py: MAGIC": "functions of Python's module operator",
-    "fx/targets.py: _NATIVE": "whose calls PyTorch records as they are given",
-    "fx/targets.py: _WRITTEN_IN_PYTHON": "whose calls PyTorch records with their defaults",
     "functional/__init__.py: _THEIRS": "what PyTorch has in its module of that name",
     "functional/indexing/picking.py: _RULES": "scalar functions",
     "functional/indexing/writes.py: _KINDS": "values of the argument reduce=, and scalar functions",

@@ -12,7 +12,14 @@ from warnings import warn
 from lazyt.fx.codegen import INPLACE as inplace_methods
 from lazyt.fx.codegen import MAGIC as magic_methods
 from lazyt.fx.codegen import REFLECTABLE as reflectable_magic_methods
-from lazyt.fx.codegen import CodeGen, Namespace, PythonCode, snake_case
+from lazyt.fx.codegen import (
+    CodeGen,
+    Namespace,
+    PythonCode,
+    PyTreeCodeGen,
+    PyTreeInfo,
+    snake_case,
+)
 from lazyt.fx.node import LEGAL_OPS, Argument, Node, Target, map_arg, type_repr
 from lazyt.fx.targets import name_of
 from lazyt.nn.module import Module
@@ -21,6 +28,8 @@ __all__ = [
     "CodeGen", "Graph", "PythonCode", "inplace_methods", "magic_methods",
     "reflectable_magic_methods",
 ]  # fmt: skip
+
+_Namespace, _PyTreeCodeGen, _PyTreeInfo = Namespace, PyTreeCodeGen, PyTreeInfo  # PyTorch's names
 
 _MISSING_ATTRIBUTE = (
     "Attempted to insert a get_attr Node with no underlying reference in the owning GraphModule! "

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from lazyt.functional.overriding import start
 from lazyt.fx.graph import magic_methods, reflectable_magic_methods
 from lazyt.fx.node import BASE_TYPES, Argument, Node, Target, map_aggregate, map_arg
-from lazyt.fx.targets import as_recorded, is_tensor_method
+from lazyt.fx.targets import method_name
 from lazyt.fx.traceback import current_meta
 from lazyt.handle.device import device
 from lazyt.handle.layout import layout, memory_format
@@ -309,9 +309,8 @@ class Proxy:
                 f"operations {orig_method}"
             )
         (tracer,) = tracers
-        if is_tensor_method(orig_method):
-            return tracer.create_proxy("call_method", orig_method.__name__, args, kwargs)
-        args, kwargs = as_recorded(orig_method, args, kwargs)
+        if method := method_name(orig_method):
+            return tracer.create_proxy("call_method", method, args, kwargs)
         called = tracer.graph._target_to_str(orig_method)
         return tracer.create_proxy("call_function", orig_method, args, kwargs, name=called)
 

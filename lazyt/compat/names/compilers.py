@@ -124,9 +124,11 @@ MODULES: Table = {
     "export.graph_signature": {
         _EXPORT: "ExportGraphSignature InputKind InputSpec OutputKind OutputSpec TensorArgument"
     },
+    "fx._compatibility": {_MARKS: "compatibility=mark"},
+    "fx._lazy_graph_module": {Served("lazyt.fx.graph_module"): "_make_graph_module=GraphModule"},
     "fx.experimental.proxy_tensor": {
         _MARKS: "get_proxy_mode=none get_innermost_proxy_mode=none",
-        _FX: "ProxyTorchDispatchMode make_fx",
+        _FX: "ProxyTorchDispatchMode",
     },
     "fx.experimental.symbolic_shapes": {
         Served("lazyt.compat.served.symbols"): """

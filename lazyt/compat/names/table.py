@@ -40,7 +40,8 @@ OWN = frozenset(
         distributions.transformed_distribution distributions.transforms distributions.uniform
         distributions.utils distributions.von_mises distributions.weibull distributions.wishart
         fft func fx fx._pytree fx._symbolic_trace fx.experimental fx.experimental.optimization
-        fx.graph fx.graph_module fx.immutable_collections fx.interpreter fx.node
+        fx.experimental.proxy_tensor fx.graph fx.graph_module fx.immutable_collections
+        fx.interpreter fx.node
         fx.operator_schemas fx.passes fx.passes.graph_drawer fx.passes.infra
         fx.passes.infra.pass_base fx.passes.shape_prop fx.passes.split_module fx.passes.utils
         fx.passes.utils.matcher_utils fx.proxy fx.subgraph_rewriter fx.traceback
