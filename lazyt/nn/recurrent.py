@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import math
 import numbers
 from collections.abc import Callable, Sequence
@@ -9,7 +11,10 @@ from typing import Any
 
 from lazyt.errors import LazytError, ShapeError, warn
 from lazyt.functional import namespace as lazyt
+from lazyt.functional.control.recurrences import Recurrence, recurrence
+from lazyt.functional.control.tracing import CannotTrace
 from lazyt.handle.autocast import lowered_on_gpu
+from lazyt.handle.hooks import capturing
 from lazyt.handle.tensor import Tensor
 from lazyt.nn import functional as F
 from lazyt.nn import init
@@ -120,6 +125,12 @@ def run(
     if sizes is not None:
         return _run_packed(cell, gates, start, sizes, reverse)
     step, weights = cell
+    if _is_loop(gates):
+        with contextlib.suppress(CannotTrace):
+            given = [weights.hidden, weights.hidden_bias, weights.projection]
+            constants = [item for item in given if item is not None]
+            has = tuple(item is not None for item in given)
+            return recurrence(_recurrence(step, has), constants, start, gates, reverse)
     steps = gates.unbind(0)
     states, state = [], start
     for x in reversed(steps) if reverse else steps:
@@ -128,6 +139,29 @@ def run(
     if reverse:
         states.reverse()
     return lazyt.stack(states), state
+
+
+#: Steps up to which a captured function has them as one graph, which then has a fast path.
+_UNROLLED = 16
+
+
+def _is_loop(gates: Tensor) -> bool:
+    """Whether the steps are a loop of the graph, which is compiled once for all lengths."""
+    length = gates.shape[0]
+    return length > 1 and (capturing() is None or length > _UNROLLED)
+
+
+@functools.cache
+def _recurrence(step: Step, has: tuple[bool, ...]) -> Recurrence:
+    """A step as a function of its weights in order, of those that there are."""
+
+    def run_step(given: Sequence[Tensor], x: Tensor, state: Sequence[Tensor]) -> State:
+        left = iter(given)
+        hidden, bias, projection = [next(left) if flag else None for flag in has]
+        assert hidden is not None
+        return step(Weights(hidden, hidden, None, bias, projection), x, tuple(state))
+
+    return run_step
 
 
 def _run_packed(

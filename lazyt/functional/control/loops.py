@@ -27,7 +27,7 @@ from lazyt.handle.tensor import Tensor
 from lazyt.ir.graph import Node
 from lazyt.ops.control.building import loop
 
-declare_grad_fn("ScanAutogradOp", "MapAutogradOp")
+declare_grad_fn("ScanAutogradOp", "MapAutogradOp", saves="a")
 
 _SCAN_XS = "All xs leaves must at least have 'dim' number of dimensions and scan dimension > 0"
 

@@ -86,6 +86,7 @@ def loop_vjp(node: Node, cotangent: Node) -> list[Node | None]:
         "vjp",
         constants,
         carries,
+        params.reverse,
         tuple(wanted),
         tuple([item is not None for item in streams]),
         tuple([item is not None for item in given]),
@@ -168,7 +169,8 @@ def _pull(
     for leaf, stream in zip(states, incoming):
         if _is_float(leaf):
             terms = received.get(leaf, [])
-            terms = terms if stream is None else [stream, *terms]
+            if stream is not None:  # as of steps that are written out, and stacked
+                terms = [stream, *terms] if params.reverse else [*terms, stream]
             after.append(transforms.total(terms) if terms else _zeros(leaf))
     summed: list[int] = []
     sums: list[Node] = []
