@@ -87,6 +87,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "_warned": ("atomic", "objects that keep plans from the disk, of which users were told"),
         "registered": ("import", "targets that programs register"),
     },
+    "functional.control.recurrences": {"_bodies": ("atomic", "memo: steps of recurrent layers")},
     "functional.elementwise.special_functions": {
         "_mvlgammas": ("atomic", "memo: builders by dimension"),
         "_polygammas": ("atomic", "memo: builders by order"),

@@ -209,7 +209,7 @@ def _added(terms: Sequence[Node]) -> Node:
 def _products(parts: Sequence[Node], leaf: Node, length: int) -> list[Any]:
     """The products of a step that are a constant's contributions, where those of all steps become
     one; else nothing. What decides is what decides for steps that are written out."""
-    found = [transforms.product_of(part, ()) for part in parts]
+    found = [transforms.product_of(_reshaped(part), ()) for part in parts]
     every = [product for product in found if product is not None]
     if len(every) < len(parts) or length * len(parts) < transforms.fewest:
         return []
@@ -217,6 +217,13 @@ def _products(parts: Sequence[Node], leaf: Node, length: int) -> list[Any]:
     kind = (first.labels, first.left.shape, first.right.shape)
     alike = all((p.labels, p.left.shape, p.right.shape) == kind for p in every)
     return every if alike and first.left.size + first.right.size < leaf.size else []
+
+
+def _reshaped(part: Node) -> Node:
+    """What a contribution is apart from its shape, which a sum over the steps gets at its end."""
+    while part.op.name == "reshape":
+        (part,) = part.inputs
+    return part
 
 
 def _joined(
