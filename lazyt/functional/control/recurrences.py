@@ -1,4 +1,4 @@
-"""Loops of modules, whose step is known beforehand: it is traced once for operands of given types."""
+"""Loops of modules, whose step is known beforehand: traced once for operands of given types."""
 
 from __future__ import annotations
 
