@@ -189,8 +189,7 @@ def _pull(
             summed.append(number)
             carried.append(_inputs_like([leaf])[0])
             sums.append(_added([carried[-1], *parts]))
-    first = constants + carries
-    scanned = [first + n for n, leaf in enumerate(slices) if back.get(leaf) is not None]
+    scanned = [len(fixed) + carries + n for n, x in enumerate(slices) if back.get(x) is not None]
     parts = [back[own[number]] for number in scanned]
     ends = [*after, *sums, *[part for part in parts if part is not None], *factors]
     begin = [item for item in moving if item is not None]
