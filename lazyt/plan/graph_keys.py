@@ -54,6 +54,9 @@ def key_of(head: Head) -> int:
     return number
 
 
+#: What stands between two plans, by how it is lowered: it is called.
+BETWEEN_PLANS = frozenset({"library", "transfer", "loop", "branch", "while"})
+
 #: How far down a graph ``trail_of`` goes.
 _DEPTH = 12
 
@@ -199,7 +202,7 @@ class Structure:
         self.leaves = [i for i, yet in enumerate(pending) if not yet]
         named = [(i, order[i].op) for i, yet in enumerate(pending) if yet]
         self.open = [i for i, op in named if op is CONST or op.name in SLICING]
-        self.calls = any(op.lower in ("library", "transfer", "loop") for _, op in named)
+        self.calls = any(op.lower in BETWEEN_PLANS for _, op in named)
         places = {place_of(order[i].form) for i in roots}
         self.place = max(places, default="")
         self.calls = self.calls or len(places) > 1

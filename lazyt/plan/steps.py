@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lazyt import ops
 from lazyt.ir.forms import PLACED, place_of
 from lazyt.ir.graph import Node, rebuild, remake, source_text
+from lazyt.ops.control.branches import BRANCH
+from lazyt.ops.control.conditions import WHILE
 from lazyt.ops.control.loops import LOOP
 from lazyt.ops.routines import ROUTINES
 from lazyt.plan.build import lock
 from lazyt.plan.explain import Explanation
-from lazyt.plan.graph_keys import number_graph, structure_of
+from lazyt.plan.graph_keys import BETWEEN_PLANS, number_graph, structure_of
 from lazyt.plan.retention import separate_constants
 from lazyt.runtime import events
 from lazyt.runtime.interpreter import interpret
@@ -40,6 +42,10 @@ class Planner(NamedTuple):
     prepare: Callable[[Sequence[Node]], Prepared | None]
 
 
+#: Ops that run graphs.
+_OF_GRAPHS = frozenset({BRANCH, LOOP, WHILE})
+
+
 def run_calls(levels: Sequence[Sequence[Node]], planner: Planner) -> list[Node]:
     """Computes all calls of ``call_levels``, their operands by ``planner.realize``. Nobody may
     hold on to the graph's nodes for the meantime: what is referred to from outside of a plan is
@@ -47,7 +53,7 @@ def run_calls(levels: Sequence[Sequence[Node]], planner: Planner) -> list[Node]:
     found: list[Node] = []
     for calls in levels:
         _compute([item for call in calls for item in call.inputs], planner.realize)
-        graphs = [call for call in calls if call.op is LOOP and call.form > PLACED]
+        graphs = [call for call in calls if call.op in _OF_GRAPHS and call.form > PLACED]
         if graphs:
             from lazyt.plan.control import loops
 
@@ -158,7 +164,7 @@ def call_levels(order: Sequence[Node]) -> list[list[Node]]:
         if node.data is not None:
             continue
         depth = max((level.get(item, 0) for item in node.inputs), default=0)
-        if node.op is ops.LIBRARY or node.op is ops.TRANSFER or node.op is LOOP:
+        if node.op.lower in BETWEEN_PLANS:
             if depth == len(found):
                 found.append([])
             found[depth].append(node)
@@ -209,7 +215,7 @@ def _note(call: Node) -> dict[str, Any]:
     """What a plan's notes say about a kernel, about a call."""
     if call.op is ops.TRANSFER:
         return _copy_note(call)
-    if call.op is LOOP:
+    if call.op in _OF_GRAPHS:
         from lazyt.plan.control import loops
 
         return loops.note(call)

@@ -204,7 +204,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "library.definitions": {"whole_namespaces": ("import", "namespaces with a Library of DEF")},
     "library.operators": {"namespaces": ("import", "operators that programs define, by name")},
     "ops.builders": {"_calls": ("atomic", "memo: expressions of scalar functions")},
-    "ops.control.derivatives": {"_derived": ("atomic", "memo: bodies of derivatives, weakly")},
+    "ops.control.bodies": {"_derived": ("atomic", "memo: bodies of derivatives, weakly")},
     "ops.leaves": {"_uids": ("atomic", "numbers of values that are no constants")},
     "ops.registry": {"OPS": ("import", "ops by name")},
     "plan.build": {"recorder": ("user", "what writes plans down, in a capture")},

@@ -11,7 +11,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from lazyt.ir.dtypes import DType, bfloat16, decode_bfloat16, encode_bfloat16
 from lazyt.ir.graph import Body, Node, Shape
 from lazyt.ir.scalar import Expr, arg, call
 from lazyt.ops import builders as build
+from lazyt.ops.leaves import input_
 
 
 class Transforms:
@@ -143,3 +145,44 @@ def _rounded(array: Any, dtype: DType) -> Any:
     if dtype is bfloat16:
         return decode_bfloat16(encode_bfloat16(array))
     return array.astype(dtype.numpy).astype(np.float32) if dtype.is_half else array
+
+
+# What the rules of ops with bodies have in common.
+
+T = TypeVar("T")
+_derived: WeakKeyDictionary[Body, dict[Any, Any]] = WeakKeyDictionary()
+
+
+def once(body: Body, key: Any, derive: Callable[[], T]) -> T:
+    """What ``derive`` makes of a body, once for each key."""
+    known = _derived.setdefault(body, {})
+    if key not in known:
+        known[key] = derive()
+    found: T = known[key]
+    return found
+
+
+def inputs_like(nodes: Sequence[Node], lead: int = 0) -> list[Node]:
+    """New leaves with the types of ``nodes``; with a leading axis of ``lead``, if it is given."""
+    return [input_((lead, *n.shape) if lead else n.shape, n.dtype) for n in nodes]
+
+
+def is_float(node: Node) -> bool:
+    """Whether gradients flow through values of its type."""
+    return node.dtype.kind in "fc"
+
+
+def zeros(node: Node, value: float = 0.0) -> Node:
+    """A number, repeated to the shape of a node."""
+    return build.broadcast_to(build.constant(value, node.dtype), node.shape)
+
+
+def batch_body(body: Body, batched: Sequence[bool], size: int) -> Body:
+    """The body for many examples: leaves flagged ``batched`` have a new leading axis, and so have
+    all results."""
+    own = inputs_like(body.leaves)
+    differing = [leaf for leaf, flag in zip(own, batched) if flag]
+    wide = inputs_like(differing, size)
+    found = transforms.batch(body.over(own), differing, wide, size)
+    table = dict(zip(differing, wide))
+    return Body.of([table.get(leaf, leaf) for leaf in own], found)

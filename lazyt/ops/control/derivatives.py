@@ -8,41 +8,23 @@ that order, and products with it become one (``vjp.total``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
-from weakref import WeakKeyDictionary
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from lazyt.ir.graph import Body, Node, make, topological
 from lazyt.ops import builders as build
-from lazyt.ops.control.bodies import Part, cotangent_of, flat, taken, transforms
+from lazyt.ops.control.bodies import (
+    Part,
+    cotangent_of,
+    flat,
+    inputs_like,
+    is_float,
+    once,
+    taken,
+    transforms,
+    zeros,
+)
 from lazyt.ops.control.building import LoopParams, histories_of, layout, loop
-from lazyt.ops.leaves import input_
-
-T = TypeVar("T")
-_derived: WeakKeyDictionary[Body, dict[Any, Any]] = WeakKeyDictionary()
-
-
-def _once(body: Body, key: Any, derive: Callable[[], T]) -> T:
-    """What ``derive`` makes of a body, once for each key."""
-    known = _derived.setdefault(body, {})
-    if key not in known:
-        known[key] = derive()
-    found: T = known[key]
-    return found
-
-
-def _inputs_like(nodes: Sequence[Node], lead: int = 0) -> list[Node]:
-    """New leaves with the types of ``nodes``; with a leading axis of ``lead``, if it is given."""
-    return [input_((lead, *n.shape) if lead else n.shape, n.dtype) for n in nodes]
-
-
-def _is_float(node: Node) -> bool:
-    return node.dtype.kind in "fc"
-
-
-def _zeros(node: Node, value: float = 0.0) -> Node:
-    return build.broadcast_to(build.constant(value, node.dtype), node.shape)
-
 
 # ------------------------------------------------------------------------ backwards
 
@@ -92,20 +74,20 @@ def loop_vjp(node: Node, cotangent: Node) -> list[Node | None]:
         tuple([item is not None for item in given]),
         min(params.length, transforms.fewest),
     )
-    pulled = _once(body, key, lambda: _pull(params, wanted, streams, given))
+    pulled = once(body, key, lambda: _pull(params, wanted, streams, given))
     begin = [
-        _zeros(item) if end is None else end
+        zeros(item) if end is None else end
         for item, end in zip(inputs[constants : constants + carries], ends)
-        if _is_float(item)
+        if is_float(item)
     ]
-    begin += [_zeros(inputs[number], -0.0) for number in pulled.summed]
+    begin += [zeros(inputs[number], -0.0) for number in pulled.summed]
     slices = [*inputs[constants + carries :], *states]
     slices += [item for item in (*streams, *given) if item is not None]
     made = loop(pulled.body, inputs[:constants], begin, slices, params.length, not params.reverse)
     result: list[Node | None] = [None] * len(inputs)
     left = iter(made.carries)
     for number in range(constants, constants + carries):
-        if _is_float(inputs[number]):
+        if is_float(inputs[number]):
             result[number] = next(left)
     for number in pulled.summed:
         result[number] = next(left)
@@ -145,16 +127,16 @@ def _pull(
     body, constants, carries = params.body, params.constants, params.carries
     leaves = body.leaves
     old = leaves[constants : constants + carries]
-    fixed, states = _inputs_like(leaves[:constants]), _inputs_like(old)
-    slices = _inputs_like(leaves[constants + carries :])
-    moving = [_inputs_like([leaf])[0] if _is_float(leaf) else None for leaf in old]
-    incoming = [None if s is None else _inputs_like([leaf])[0] for s, leaf in zip(streams, old)]
+    fixed, states = inputs_like(leaves[:constants]), inputs_like(old)
+    slices = inputs_like(leaves[constants + carries :])
+    moving = [inputs_like([leaf])[0] if is_float(leaf) else None for leaf in old]
+    incoming = [None if s is None else inputs_like([leaf])[0] for s, leaf in zip(streams, old)]
     results = body.roots[carries:]
-    arriving = [None if g is None else _inputs_like([r])[0] for g, r in zip(given, results)]
+    arriving = [None if g is None else inputs_like([r])[0] for g, r in zip(given, results)]
     own = [*fixed, *states, *slices]
     roots = body.over(own)
-    wrt = [leaf for leaf, flag in zip(own, wanted) if _is_float(leaf) and flag]
-    wrt += [leaf for leaf in states if _is_float(leaf) and leaf not in wrt]
+    wrt = [leaf for leaf, flag in zip(own, wanted) if is_float(leaf) and flag]
+    wrt += [leaf for leaf in states if is_float(leaf) and leaf not in wrt]
     received: dict[Node, list[Node]] = {}
 
     for root, cotangent in zip(roots, [*moving, *arriving]):
@@ -167,11 +149,11 @@ def _pull(
     back = dict(zip(wrt, transforms.vjp(roots, [*moving, *arriving], wrt, watch)))
     after = []
     for leaf, stream in zip(states, incoming):
-        if _is_float(leaf):
+        if is_float(leaf):
             terms = received.get(leaf, [])
             if stream is not None:  # as of steps that are written out, and stacked
                 terms = [stream, *terms] if params.reverse else [*terms, stream]
-            after.append(transforms.total(terms) if terms else _zeros(leaf))
+            after.append(transforms.total(terms) if terms else zeros(leaf))
     summed: list[int] = []
     sums: list[Node] = []
     carried: list[Node] = []
@@ -179,7 +161,7 @@ def _pull(
     factors: list[Node] = []
     for number, leaf in enumerate(fixed):
         parts = received.get(leaf, [])
-        if not wanted[number] or not _is_float(leaf) or not parts:
+        if not wanted[number] or not is_float(leaf) or not parts:
             continue
         found = _products(parts, leaf, params.length)
         if found:
@@ -187,7 +169,7 @@ def _pull(
             factors += [item for product in found for item in (product.left, product.right)]
         else:
             summed.append(number)
-            carried.append(_inputs_like([leaf])[0])
+            carried.append(inputs_like([leaf])[0])
             sums.append(_added([carried[-1], *parts]))
     scanned = [len(fixed) + carries + n for n, x in enumerate(slices) if back.get(x) is not None]
     parts = [back[own[number]] for number in scanned]
@@ -257,13 +239,13 @@ def loop_jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
     params: LoopParams = node.params
     inputs, constants, carries = node.inputs, params.constants, params.carries
     moves = tuple([tangent is not None for tangent in tangents])
-    pushed = _once(params.body, ("jvp", constants, carries, moves), lambda: _push(params, moves))
+    pushed = once(params.body, ("jvp", constants, carries, moves), lambda: _push(params, moves))
     first = constants + carries
     fixed = [*inputs[:constants], *[tangents[n] for n in pushed.constants]]
     begin = [*inputs[constants:first]]
     for number in pushed.carries:
         tangent = tangents[constants + number]
-        begin.append(_zeros(inputs[constants + number]) if tangent is None else tangent)
+        begin.append(zeros(inputs[constants + number]) if tangent is None else tangent)
     slices = [*inputs[first:], *[tangents[n] for n in pushed.scanned]]
     more = [params.history[n] for n in pushed.carries]
     own = params._replace(
@@ -293,16 +275,16 @@ def loop_jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
 
 def _push(params: LoopParams, moves: Sequence[bool]) -> _Pushed:
     body, constants, carries = params.body, params.constants, params.carries
-    own = _inputs_like(body.leaves)
+    own = inputs_like(body.leaves)
     first = constants + carries
-    floats = [n for n in range(carries) if _is_float(own[constants + n])]
+    floats = [n for n in range(carries) if is_float(own[constants + n])]
     fixed = [n for n in range(constants) if moves[n]]
     scanned = [n for n in range(first, len(own)) if moves[n]]
     moving = [*fixed, *[constants + n for n in floats], *scanned]
-    tangents = dict(zip(moving, _inputs_like([own[n] for n in moving])))
+    tangents = dict(zip(moving, inputs_like([own[n] for n in moving])))
     roots = body.over(own)
     found = transforms.jvp(roots, [own[n] for n in moving], [tangents[n] for n in moving])
-    moved = [_zeros(root) if item is None else item for root, item in zip(roots, found)]
+    moved = [zeros(root) if item is None else item for root, item in zip(roots, found)]
     leaves = [*own[:constants], *[tangents[n] for n in fixed]]
     leaves += [*own[constants:first], *[tangents[constants + n] for n in floats]]
     leaves += [*own[first:], *[tangents[n] for n in scanned]]
@@ -321,7 +303,7 @@ def loop_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> N
     size = next(item.shape[0] for item, flag in zip(inputs, batched) if flag)
     many = _batched_carries(params.body, list(batched), constants, carries)
     key = ("batch", constants, carries, size, tuple(many))
-    body, results = _once(params.body, key, lambda: _batch_body(params, many, size))
+    body, results = once(params.body, key, lambda: _batch_body(params, many, size))
     operands = []
     for number, (item, had, has) in enumerate(zip(inputs, batched, many)):
         if has and not had:
@@ -375,9 +357,9 @@ def _batched_carries(body: Body, batched: list[bool], constants: int, carries: i
 def _batch_body(params: LoopParams, many: Sequence[bool], size: int) -> tuple[Body, list[bool]]:
     """The body for all examples, and which of its slices differ among them."""
     body = params.body
-    own = _inputs_like(body.leaves)
+    own = inputs_like(body.leaves)
     differing = [leaf for leaf, flag in zip(own, many) if flag]
-    wide = _inputs_like(differing, size)
+    wide = inputs_like(differing, size)
     roots = body.over(own)
     reached = set(differing)
     for node in topological(roots):
