@@ -337,6 +337,8 @@ class Level:
 
     def whole(self, node: Node) -> Node:
         """All values that ``node`` has among the examples."""
+        if not self.symbols:
+            return node
         (found,) = batched([node], dict(self.symbols), self)
         return node if found is None else found
 
@@ -444,8 +446,7 @@ class _Watcher:
         """The node for all examples of all levels."""
 
         for level in reversed(stack.levels):
-            if level.symbols:
-                node = level.whole(node)
+            node = level.whole(node)
         return node if self.outer is None else self.outer.whole(node)
 
     def counted(

@@ -22,14 +22,16 @@ from lazyt.func.models import (
     replace_all_batch_norm_modules_ as replace_all_batch_norm_modules_,
 )
 from lazyt.func.models import stack_module_state as stack_module_state
+from lazyt.functional.control.branches import cond as cond
+from lazyt.functional.control.branches import while_loop as while_loop
 from lazyt.functional.control.loops import associative_scan as associative_scan
 from lazyt.functional.control.loops import map as map
 from lazyt.functional.control.loops import scan as scan
 
 __all__ = [
-    "associative_scan", "functional_call", "functionalize", "grad", "grad_and_value", "hessian",
-    "jacfwd", "jacrev", "jvp", "linearize", "map", "replace_all_batch_norm_modules_", "scan",
-    "stack_module_state", "value_and_grad", "vjp", "vmap",
+    "associative_scan", "cond", "functional_call", "functionalize", "grad", "grad_and_value",
+    "hessian", "jacfwd", "jacrev", "jvp", "linearize", "map", "replace_all_batch_norm_modules_",
+    "scan", "stack_module_state", "value_and_grad", "vjp", "vmap", "while_loop",
 ]  # fmt: skip
 
 _explain_absence(__name__)

@@ -24,7 +24,7 @@ from lazyt.handle.dispatch import wrap
 from lazyt.handle.function_table import declare_grad_fn
 from lazyt.handle.pytree import TreeSpec, flatten, unflatten
 from lazyt.handle.tensor import Tensor
-from lazyt.ir.graph import Node
+from lazyt.ir.graph import Body, Node
 from lazyt.ops.control.building import loop
 
 declare_grad_fn("ScanAutogradOp", "MapAutogradOp", saves="a")
@@ -144,7 +144,7 @@ def _check_carry(init: list[Tensor], tree: TreeSpec, following: list[Any], found
     if len(init) != len(following) or tree != found:
         raise LazytError(
             "Expected init and carry to have same number of outputs but got "
-            f"lhs:{[_described(x) for x in init]} and rhs:{[_described(x) for x in following]}"
+            f"lhs:{[described(x) for x in init]} and rhs:{[described(x) for x in following]}"
         )
     differing = []
     for number, (old, new) in enumerate(zip(init, following)):
@@ -159,8 +159,8 @@ def _check_carry(init: list[Tensor], tree: TreeSpec, following: list[Any], found
             facts.append(f"'device: {old.device} vs {new.device}'")
         if facts:
             differing.append(
-                f"pair[{number}] differ in {', '.join(facts)}, where lhs is {_described(old)} and "
-                f"rhs is {_described(new)}"
+                f"pair[{number}] differ in {', '.join(facts)}, where lhs is {described(old)} and "
+                f"rhs is {described(new)}"
             )
     if differing:
         raise LazytError(
@@ -168,7 +168,8 @@ def _check_carry(init: list[Tensor], tree: TreeSpec, following: list[Any], found
         )
 
 
-def _described(value: Any) -> str:
+def described(value: Any) -> str:
+    """A tensor as messages tell it."""
     if not isinstance(value, Tensor):
         return repr(value)
     return f"Tensor(size={tuple(value.shape)}, dtype={value.dtype})"
@@ -246,6 +247,15 @@ def _made(
 ) -> Any:
     operands = [*slices, *traced.keys]
     return loop(traced.body, traced.constants, begin, operands, length, reverse, history)
+
+
+def scan_of(
+    body: Body, constants: Sequence[Node], start: Sequence[Tensor], length: int
+) -> list[Tensor]:
+    """What is carried after ``length`` steps of a body over constants and carries."""
+    begin = [item.node for item in start]
+    made = loop(body, constants, begin, [], length, False, needs_history([*constants, *begin]))
+    return [wrap(node, *start, name="WhileLoopAutogradOp") for node in made.carries]
 
 
 def _a_tensor(value: Any) -> Tensor:

@@ -35,12 +35,18 @@ class BodyLevel(Level):
     Attributes:
         title: what messages call the function.
         leaves: the symbols.
+        given: the tensors that stand for them.
+
+    Args:
+        size: the number of steps; 0 where the function runs once, and may do all that it may
+            elsewhere: then CannotTrace is raised in the place of errors.
     """
 
     def __init__(self, title: str, size: int) -> None:
         super().__init__(size, "different")
         self.title = title
         self.leaves: set[Node] = set()
+        self.given: list[Tensor] = []
 
     def depends(self, nodes: Iterable[Node]) -> bool:
         """Whether one of ``nodes`` is computed from a symbol."""
@@ -50,6 +56,8 @@ class BodyLevel(Level):
 
     def refuse_write(self, value: Node) -> None:
         """Raises GradientError: each step would write."""
+        if not self.size:
+            raise CannotTrace("it writes into a tensor that was made outside of it")
         raise GradientError(
             f"{self.title}: the function writes into a tensor that was made outside of it. Return "
             "the new value instead."
@@ -57,6 +65,8 @@ class BodyLevel(Level):
 
     def refuse_look(self, reason: str) -> None:
         """Raises LazytError: there is no value yet."""
+        if not self.size:
+            raise CannotTrace(f"it looks at a value ({reason})")
         raise LazytError(
             f"{self.title}: the function looks at a value that differs from step to step "
             f"({reason}), so that its way through the program may differ, too. Compute both "
@@ -66,9 +76,9 @@ class BodyLevel(Level):
     def whole(self, node: Node) -> Node:
         """Raises CannotTrace where what is looked at for all steps is not known yet."""
         order = topological([node], lambda item: item in self.symbols or item.data is not None)
-        if any(item in self.leaves for item in order):
+        if any(item in self.leaves and item not in self.symbols for item in order):
             raise CannotTrace("an index is computed by the steps before, and has to be checked")
-        return super().whole(node)
+        return super().whole(node) if self.symbols else node
 
 
 class Traced(NamedTuple):
@@ -95,6 +105,7 @@ def symbol(level: BodyLevel, like: Node, shape: Sequence[int]) -> tuple[Node, Te
     made = Tensor.__new__(Tensor)
     made._view = None
     made._storage = Storage(node)
+    level.given.append(made)
     return leaf, made
 
 
@@ -112,6 +123,8 @@ def trace(
     """
     with entered(level):
         roots = [item.node for item in function()]
+    if any(made._storage.was_written for made in level.given):
+        level.refuse_write(roots[0])
     keys = {leaf: values for leaf, values in level.symbols.items() if leaf not in level.leaves}
     own = level.leaves | keys.keys()
     table: dict[Node, Node] = {leaf: leaf for leaf in own}

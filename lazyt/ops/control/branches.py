@@ -115,11 +115,13 @@ def _vjp(node: Node, cotangent: Node) -> list[Node | None]:
         if is_float(item) and (not node.needs_grad or item.needs_grad)
     ])  # fmt: skip
     key = "vjp", wanted, tuple([item is not None for item in given])
-    bodies = [once(b, key, functools.partial(_pulled, b, wanted, given)) for b in _both(params)]
+    then, other = (
+        once(b, key, functools.partial(_pulled, b, wanted, given)) for b in _both(params)
+    )
     result: list[Node | None] = [None] * len(node.inputs)
     if wanted:
         arriving = [item for item in given if item is not None]
-        pulled = branch(node.inputs[0], *bodies, [*operands, *arriving])
+        pulled = branch(node.inputs[0], then, other, [*operands, *arriving])
         for number, part in zip(wanted, pulled):
             result[number + 1] = part
     return result
@@ -144,9 +146,9 @@ def _jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
     if not moving:
         return None
     key = "jvp", moving
-    bodies = [once(b, key, functools.partial(_pushed, b, moving)) for b in _both(params)]
+    then, other = (once(b, key, functools.partial(_pushed, b, moving)) for b in _both(params))
     moves = [item for item in tangents[1:] if item is not None]
-    found = branch(node.inputs[0], *bodies, [*node.inputs[1:], *moves])
+    found = branch(node.inputs[0], then, other, [*node.inputs[1:], *moves])
     chosen = zip(params.then.roots, found)
     return build.concat([flat(part) for root, part in chosen if root.dtype is params.dtype], 0)
 
@@ -165,15 +167,15 @@ def _batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
     params: BranchParams = node.params
     size = next(item.shape[0] for item, flag in zip(inputs, batched) if flag)
     key = "batch", size, tuple(batched[1:])
-    bodies = [
+    then, other = (
         once(b, key, functools.partial(batch_body, b, batched[1:], size)) for b in _both(params)
-    ]
+    )
     operands = inputs[1:]
     if not batched[0]:
-        results = branch(inputs[0], *bodies, operands)
+        results = branch(inputs[0], then, other, operands)
     else:  # each example takes its own way: both are computed
         results = []
-        pairs = zip(*[body.over(operands) for body in bodies])
+        pairs = zip(then.over(operands), other.over(operands))
         for a, b in pairs:
             chosen = build.reshape(inputs[0], (size, *(1,) * (len(a.shape) - 1)))
             results.append(build.apply("where", chosen, a, b))

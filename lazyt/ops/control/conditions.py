@@ -141,8 +141,8 @@ def _batched(params: WhileParams, flags: Sequence[bool], size: int) -> tuple[Bod
 
 
 _REASON = (
-    "how many steps it has is known when it has run: lazyt.func.while_loop counts them first, where "
-    "an operand requires a gradient"
+    "how many steps it has is known when it has run: lazyt.func.while_loop counts them first, "
+    "where an operand requires a gradient"
 )
 
 WHILE = define_op(
