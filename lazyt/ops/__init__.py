@@ -53,9 +53,6 @@ from lazyt.ops.compositions import (
     slice_contract,
     zeros_like,
 )  # fmt: skip
-from lazyt.ops.control import branches as branches
-from lazyt.ops.control import conditions as conditions
-from lazyt.ops.control import loops as loops
 from lazyt.ops.leaves import DETACH, TRANSFER, detach, input_, put, random, transfer, variable
 from lazyt.ops.libraries import LIBRARY
 from lazyt.ops.registry import OPS

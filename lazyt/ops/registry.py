@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from typing import Any
 
 from lazyt.errors import InternalError
@@ -11,7 +12,34 @@ from lazyt.ir.graph import Node, NoGradient, Op, Type, make
 from lazyt.ir.op import Movement
 from lazyt.ir.scalar import may_redefine, on_redefinition
 
-OPS: dict[str, Op] = {}
+#: Ops that few programs have, and the modules that define them when they are asked for.
+_LATE = {
+    "branch": "lazyt.ops.control.branches",
+    "loop": "lazyt.ops.control.loops",
+    "while": "lazyt.ops.control.conditions",
+}
+
+
+class Vocabulary(dict[str, Op]):
+    """Ops by name."""
+
+    def __missing__(self, name: str) -> Op:
+        if name not in _LATE:
+            raise KeyError(name)
+        import_module(_LATE[name])
+        return self[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The op of a name; ``default`` where there is none."""
+        return self[name] if name in self or name in _LATE else default
+
+    def __iter__(self) -> Iterator[str]:
+        for name in _LATE:
+            self[name]
+        return super().__iter__()
+
+
+OPS = Vocabulary()
 
 Vjp = Callable[[Node, Node], Sequence[Node | None]] | NoGradient
 Jvp = Callable[[Node, Sequence[Node | None]], Node | None] | NoGradient

@@ -30,6 +30,7 @@ from lazyt.ir.kernel_interpreter import (
 from lazyt.ir.parser import parse_graph, parse_kernel
 from lazyt.ir.program import Program
 from lazyt.ops import OPS
+from lazyt.plan.graph_keys import BETWEEN_PLANS
 from lazyt.runtime.cpu import execute
 from lazyt.runtime.memory import Buffer
 from tests.codegen.kernel_corpus import GRAPHS
@@ -106,7 +107,7 @@ def test_every_op(dtype: DType) -> None:
         except LazytError:
             continue  # some samples join what they are given with float64
         names = {n.op.name for n in topological([root])}
-        if not names & {"library", "loop", "transfer", "put", "custom"}:
+        if not names & {*BETWEEN_PLANS, "put", "custom"}:
             roots.append(root)
     assert len(roots) > 60
     leaves = [n for n in topological(roots) if n.op.name == "input"]

@@ -1,13 +1,17 @@
-"""Samples of the ops that run graphs: loops."""
+"""Samples of the ops that run graphs: loops, branches, and loops with a condition."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from lazyt import ops
-from lazyt.ir.dtypes import float32, float64, int64
+from lazyt.ir.dtypes import bool_, float32, float64, int64
 from lazyt.ir.graph import Body, Node, make
+from lazyt.ops.control.branches import branch
 from lazyt.ops.control.building import LoopParams, Results, loop
+from lazyt.ops.control.conditions import repeat
 from lazyt.ops.control.loops import LOOP
 from tests.ops_contract.op_samples import blank, refuse, sample
 
@@ -104,3 +108,61 @@ refuse("loop", "shape", _refused((3, 4), float64, 3))
 refuse("loop", "length", _refused((3, 2), float64, 4))
 refuse("loop", "type", _refused((3, 2), float32, 3))
 refuse("loop", "carry", lambda: run(lambda c, x: (x,), [], [blank((2,))], [blank((3, 4))])[0][0])
+
+
+# ------------------------------------------------------------------------ branches
+
+
+def _sine(x: Node, y: Node) -> tuple[Node, ...]:
+    return ops.apply("mul", ops.apply("sin", x), y), ops.cast(ops.apply("lt", x, y), int64)
+
+
+def _first(x: Node, y: Node) -> tuple[Node, ...]:
+    return x, ops.cast(ops.apply("lt", y, x), int64)
+
+
+def chosen(value: Node, x: Node, y: Node, number: int) -> Node:
+    """One of two functions, by whether a value is larger than 1."""
+    larger = ops.apply("lt", ops.constant(1, value.dtype), value)
+    then, other = body_like([x, y], _sine), body_like([x, y], _first)
+    return branch(larger, then, other, [x, y])[number]
+
+
+for _name, _value in (("then", 1.5), ("other", 0.5)):
+    sample("branch", _name, lambda v, x, y: chosen(v, x, y, 0), np.array(_value), (2, 3), (2, 3))
+sample("branch", "whole", lambda v, x, y: chosen(v, x, y, 1), np.array(1.5), (2,), (2,))
+refuse("branch", "type", lambda: chosen(blank(()), blank((2,)), blank((2,), float32), 0))
+refuse("branch", "chosen", lambda: chosen(blank((2,)), blank((2,)), blank((2,)), 0))
+
+
+def _unlike() -> Node:
+    x = blank((2,))
+    then, other = body_like([x], lambda a: (a,)), body_like([x], lambda a: (ops.cast(a, float32),))
+    return branch(blank((), bool_), then, other, [x])[0]
+
+
+refuse("branch", "results", _unlike)
+
+
+# ------------------------------------------------------------------------ conditions
+
+
+def grown(x: Node, by: Node) -> list[Node]:
+    """A value that grows until it is large, and how often it did."""
+    zero = ops.constant(0, int64)
+    test = body_like([by, x, zero], lambda b, v, n: (ops.apply("lt", v, ops.constant(9, v.dtype)),))
+    more = ops.constant(1, int64)
+    body = body_like(
+        [by, x, zero],
+        lambda b, v, n: (ops.apply("mul", v, ops.apply("add", b, ops.constant(1, b.dtype))),
+                         ops.apply("add", n, more)),
+    )  # fmt: skip
+    return repeat(test, body, [by], [x, zero])
+
+
+sample(
+    "while", "value", lambda x, by: ops.cast(grown(x, by)[0], int64), np.array(1.2), np.array(0.7)
+)
+sample("while", "count", lambda x, by: grown(x, by)[1], np.array(1.2), np.array(0.7))
+refuse("while", "type", lambda: grown(blank(()), blank((), float32))[0])
+refuse("while", "test", lambda: grown(blank((2,)), blank((2,)))[0])
