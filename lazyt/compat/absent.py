@@ -54,8 +54,8 @@ _REASONS: tuple[tuple[str, str], ...] = (
         "lazyt compiles the graph that a program builds while it runs (lazyt.jit, lazyt.compile); "
         "PyTorch's own compilers and their representations are not there",
         r"_dynamo|_inductor|_functorch|_export|_subclasses|_ops|_C|dynamo|classes|package|Script\w+"
-        r"|Graph\w*|[A-Z][a-z]\w*Type|import_ir\w*|parse_(ir|schema|type_comment)|sym_\w+|Sym\w+|cond"
-        r"|while_loop|fork|wait|futures|FileCheck|CompilationUnit",
+        r"|Graph\w*|[A-Z][a-z]\w*Type|import_ir\w*|parse_(ir|schema|type_comment)|sym_\w+|Sym\w+"
+        r"|fork|wait|futures|FileCheck|CompilationUnit",
     ),
     (
         "lazyt downloads nothing; save and load files with lazyt.save and lazyt.load",

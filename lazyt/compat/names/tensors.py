@@ -20,6 +20,7 @@ _PRIVATE = Served("lazyt.compat.served.rebuilding")
 
 MODULES: Table = {
     "": {
+        Served("lazyt.func"): "cond while_loop",
         Served("lazyt.compat.served.foreach"): """
             _foreach_abs _foreach_abs_ _foreach_add _foreach_add_ _foreach_addcdiv
             _foreach_addcdiv_ _foreach_addcmul _foreach_addcmul_ _foreach_ceil _foreach_ceil_
@@ -141,9 +142,12 @@ MODULES: Table = {
             _overload_method=unchanged export=unchanged ignore unused=unchanged is_scripting
             boolean_dispatch _isinstance""",
     },
-    "_higher_order_ops": {Served("lazyt.func"): "associative_scan map scan"},
+    "_higher_order_ops": {Served("lazyt.func"): "associative_scan cond map scan while_loop"},
     "_higher_order_ops.associative_scan": {Served("lazyt.func"): "associative_scan"},
+    "_higher_order_ops.cond": {Served("lazyt.func"): "cond"},
+    "_higher_order_ops.map": {Served("lazyt.func"): "map"},
     "_higher_order_ops.scan": {Served("lazyt.func"): "scan"},
+    "_higher_order_ops.while_loop": {Served("lazyt.func"): "while_loop"},
     "_prims_common": {
         Served("lazyt.compat.served.rebuilding"): "is_contiguous_or_false",
     },
