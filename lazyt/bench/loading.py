@@ -19,6 +19,8 @@ from lazyt.bench.names import NotOffered
 _NOT_HERE = ("lazyt", "lazy", "reference", "machine")
 #: Files that this process has run, and what was wrong with one.
 _done: dict[str, str] = {}
+#: The file that is being read, if one is.
+_reading: list[str] = []
 
 
 def paths() -> list[str]:
@@ -58,12 +60,14 @@ def _run(path: str, has_torch: bool) -> str:
     absent = _Absent()
     if not has_torch:
         sys.meta_path.insert(0, absent)
+    _reading.append(path)
     try:
         exec(compile(Path(path).read_bytes(), path, "exec"), module.__dict__)
     except Exception as error:
         where = place_in_loaded(error)
         return f"cannot load {path} beside this framework: {where}{type(error).__name__}: {error}"
     finally:
+        _reading.pop()
         if not has_torch:
             sys.meta_path.remove(absent)
             for name in absent.made:  # libraries ask whether torch is there
@@ -93,6 +97,37 @@ class _Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """There is nothing in it."""
+
+
+class Unavailable:
+    """What a file makes with lazyt at its top, in the process of a peer: it can be handed on, and
+    raises NotOffered when a workload uses it.
+
+    Args:
+        name: of what was asked for.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self, *args: Any, **named: Any) -> Unavailable:
+        """The same, while files are read."""
+        if _reading:
+            return self
+        raise NotOffered(self._name)
+
+    def __getattr__(self, name: str) -> Unavailable:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Unavailable(f"{self._name}.{name}")
+
+
+def name_of_lazyt(name: str) -> Unavailable:
+    """A name of the package that stands for lazyt in the process of a peer. Raises AttributeError
+    for its modules, which are imported, and for names that Python looks for."""
+    if name.startswith("__") or importlib.util.find_spec(f"lazyt.{name}") is not None:
+        raise AttributeError(f"module 'lazyt' has no attribute {name!r}")
+    return Unavailable(f"lazyt.{name}")
 
 
 class _Nothing(ModuleType):

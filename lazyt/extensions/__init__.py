@@ -388,7 +388,7 @@ def load_all(paths: Sequence[str]) -> None:
         load(path)
     if paths:
         full = [os.path.realpath(path) for path in paths]
-        known = [path for path in config.load.split(os.pathsep) if path]
+        known = [os.path.realpath(path) for path in config.load.split(os.pathsep) if path]
         config.load = os.pathsep.join(dict.fromkeys([*known, *full]))
         os.environ["LAZYT_LOAD"] = config.load
 

@@ -12,6 +12,7 @@ to a larger shape, and both orders of the operands of commutative functions.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -81,6 +82,12 @@ class Pattern:
     def matches(self, value: Value, found: Found) -> Iterator[Found]:
         """All ways in which ``value`` matches, given what names stand for already."""
         raise NotImplementedError
+
+    def names(self) -> set[str]:
+        """The names that stand for something where a value matches."""
+        own: str | None = getattr(self, "name", None)
+        parts: Sequence[Pattern] = getattr(self, "parts", ())
+        return ({own} if own else set[str]()).union(*[part.names() for part in parts])
 
 
 def _bound(name: str | None, what: object, found: Found) -> Iterator[Found]:
@@ -164,7 +171,11 @@ class P:
 
     @staticmethod
     def any(name: str | None = None, where: Callable[[Node], bool] | None = None) -> Pattern:
-        """Any value, bound to ``name`` as a node, for which ``where`` holds."""
+        """Any value, bound to ``name`` as a node, for which ``where`` holds.
+
+        An operand of a map is bound as it is, of a smaller shape where the map repeats it:
+        ``ops.broadcast_to(x, node.shape)`` is the whole.
+        """
         return _Any(name, where)
 
     @staticmethod
@@ -207,6 +218,8 @@ class Rule:
             that matched, each by its name; None leaves it as it is.
         name: what the rule is called in counts.
         fired: how often it has rewritten something.
+
+    Raises LazytError where ``build`` does not take ``node`` and the names of the pattern.
     """
 
     DEFINED_BY: ClassVar = ("pattern", "build", "name")
@@ -215,6 +228,20 @@ class Rule:
     build: Callable[..., Node | None]
     name: str = ""
     fired: int = field(default=0, compare=False)
+
+    def __post_init__(self) -> None:
+        names = sorted(self.pattern.names())
+        try:
+            takes = inspect.signature(self.build)
+        except ValueError:  # Python does not know what it takes
+            return
+        try:
+            takes.bind(node=None, **dict.fromkeys(names))
+        except TypeError as error:
+            wanted = ", ".join(["node", *names])
+            raise LazytError(
+                f"rule {self.name or repr(self.build)}: build is called with {wanted}, but {error}"
+            ) from None
 
 
 def _fits(new: Node, made: Node) -> bool:

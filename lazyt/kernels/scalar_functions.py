@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from lazyt import ops
 from lazyt.autograd.function import Function
 from lazyt.codegen.handwritten.scalar import (
     Translated,
@@ -23,6 +22,7 @@ from lazyt.functional.type_promotion import get_default_dtype
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, float32
 from lazyt.ir.graph import Node
+from lazyt.ops.pointwise import map_in_parts
 
 #: C text of a derivative, one for each parameter, or a function of the arguments.
 Derivative = str | Sequence[str | None] | Callable[..., Any] | None
@@ -113,7 +113,7 @@ class CFunction:
                 if dtype.kind == "f":
                     hint += ", or declare the parameter as real"
                 self._refuse(name, f"{dtype.name}, not {value.dtype.name}; {hint}")
-        return give(ops.elementwise(made.expr, nodes), _title(self.name), args)
+        return give(map_in_parts(made.expr, nodes), _title(self.name), args)
 
     def _number(self, name: str, value: Any, dtype: DType) -> Node:
         number = as_number(value)

@@ -237,6 +237,39 @@ def map_over_used(expr: Expr, nodes: Sequence[Node]) -> Node:
     return make(MAP, tuple(nodes[i] for i in numbers), compact)
 
 
+#: Operations of an expression, those that are used again counted again, that stays one map.
+MOST_IN_ONE = 256
+
+
+def map_in_parts(expr: Expr, nodes: Sequence[Node]) -> Node:
+    """``expr`` over the broadcast ``nodes``, as ``elementwise`` has it.
+
+    Kernels write an expression out, so a long one that uses values several times would grow with
+    each use. Of such a one each value that is used again is a map of its own.
+    """
+    order = post_order(expr)
+    uses: dict[Expr, int] = {}
+    sizes: dict[Expr, int] = {}
+    for item in order:
+        sizes[item] = 1
+        for part in item.args if isinstance(item, Call) else ():
+            uses[part] = uses.get(part, 0) + 1
+            sizes[item] += sizes[part]
+    if sizes[expr] <= MOST_IN_ONE:
+        return build.elementwise(expr, nodes)
+    held, now = list(nodes), dict[Expr, Expr]()
+    for item in order:
+        made = item
+        if isinstance(item, Call):
+            made = call(item.fn, *[now[part] for part in item.args], dtype=item.dtype)
+            if uses.get(item, 0) > 1 and arguments(made):
+                held.append(map_over_used(made, held))
+                made = arg(len(held) - 1, item.dtype)
+        now[item] = made
+    whole = _broadcast(tuple(node.shape for node in nodes))
+    return build.broadcast_to(map_over_used(now[expr], held), whole)
+
+
 def _vjp(node: Node, cotangent: Node) -> list[Node | None]:
     nodes = (*node.inputs, cotangent)
     out: list[Node | None] = []

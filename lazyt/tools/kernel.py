@@ -39,7 +39,7 @@ class MismatchError(LazytError):
 def _parser() -> Parser:
     parser = Parser(prog="lazyt kernel", description="Run kernel text, check CUDA text.")
     parts = parser.add_subparsers(dest="action", required=True, parser_class=Parser)
-    run_ = parts.add_parser("run", help="run every kernel of a file, in C")
+    run_ = parts.add_parser("run", loads=True, help="run every kernel of a file, in C")
     run_.add_argument("file", help="kernel text, - for standard input")
     run_.add_argument("--inputs", help="an .npz file with arrays by the buffers' names")
     run_.add_argument("--output", help="an .npz file to write the results to")

@@ -53,7 +53,10 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "backends.cuda": {"_switches": ("user", "which kinds of attention programs allow")},
     "bench.judge.process": {"_running": ("atomic", "processes of submissions that run now")},
     "bench.judge.tasks": {"TASKS": ("import", "tasks by name, which users' files register")},
-    "bench.loading": {"_done": ("atomic", "users' files that this process has run")},
+    "bench.loading": {
+        "_done": ("atomic", "users' files that this process has run"),
+        "_reading": ("atomic", "the one that it runs"),
+    },
     "bench.problems": {"PROBLEMS": ("import", "problems by name; the suites fill it")},
     "codegen.generic.encode": {"_patterns": ("atomic", "memo: instructions of maps")},
     "compat.names.building": {"_extensions": ("import", "modules that have names of `torch`, too")},

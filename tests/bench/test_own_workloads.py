@@ -4,17 +4,21 @@ fault."""
 from __future__ import annotations
 
 import csv
+import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
+import lazyt
 from lazyt import extensions
 from lazyt.__main__ import main
 from lazyt.bench import loading, workload
+from lazyt.bench.names import NotOffered
 from lazyt.bench.problems import PROBLEMS, Workload, declared
 from lazyt.bench.results import read
 from lazyt.compat import torch_alias
@@ -199,3 +203,31 @@ def test_peers_read_a_file_without_lazyt_or_torch(
     file.write_text("import torch\ndef f(x):\n    return torch.relu(x)\n")
     monkeypatch.setattr(loading, "_done", {})
     assert loading.load_for_peer("numpy") == ""
+
+
+def test_what_a_file_makes_with_lazyt_is_not_offered_to_peers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file itself is read: its other workloads do not need that."""
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "import lazyt\nfrom lazyt import compiler\n"
+        "cube = lazyt.c_function('float f(float x) { return x * x * x; }')\n"
+        "@lazyt.jit(fullgraph=True)\ndef f(x):\n    return x\n"
+        "assert compiler.PASSES\n"
+    )
+    package = ModuleType("lazyt")
+    package.__path__ = lazyt.__path__
+    package.__dict__["__getattr__"] = loading.name_of_lazyt
+    package.__dict__["compiler"] = importlib.import_module("lazyt.compiler")
+    monkeypatch.setenv("LAZYT_LOAD", str(file))
+    monkeypatch.setattr(loading, "_done", {})
+    with monkeypatch.context() as peer:
+        peer.setitem(sys.modules, "lazyt", package)
+        assert loading.load_for_peer("numpy") == ""
+        made = sys.modules.pop("mine")
+    for name in ("cube", "f"):
+        with pytest.raises(NotOffered, match=r"lazyt\.(c_function|jit)"):
+            getattr(made, name)(1.0)
+    with pytest.raises(AttributeError, match="no attribute 'compiler'"):
+        loading.name_of_lazyt("compiler")  # a module: it is imported

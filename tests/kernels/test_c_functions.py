@@ -253,3 +253,20 @@ def test_it_can_be_pickled() -> None:
     leaky = pickle.loads(pickle.dumps(lazyt.c_function(LEAKY)))
     assert repr(leaky) == "<C function leaky(float x)>"
     assert leaky(lazyt.tensor([-1.0, 1.0])).tolist() == [np.float32(0.1) * -1, 1.0]
+
+
+def test_long_functions_do_not_grow_with_each_use_of_a_value() -> None:
+    """Written out as an expression, this one has 2^51 operations."""
+    steps = (
+        "float f(float c) { float x = 0; for (int i = 0; i < 50; i++) x = x * x + c; return x; }"
+    )
+    f = lazyt.c_function(steps)
+    c = lazyt.tensor([0.2, -0.7, 0.1], requires_grad=True)
+    found = f(c)
+    (slope,) = lazyt.autograd.grad(found.sum(), c)
+    x = slopes = lazyt.zeros(3)
+    for _ in range(50):
+        x, slopes = x * x + c.detach(), 2 * x * slopes + 1
+    assert found.tolist() == x.tolist()
+    assert slope is not None and slope.tolist() == pytest.approx(slopes.tolist(), rel=1e-5)
+    assert f(lazyt.full((2, 3), 0.1)).shape == (2, 3)

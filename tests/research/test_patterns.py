@@ -128,3 +128,12 @@ def test_operands_that_were_repeated_are_repeated_again() -> None:
     row = ops.input_((4,), float32)
     (made,) = Rewriting([rule])([ops.apply("mul", row, number(2, (3, 4)))])
     assert made.shape == (3, 4) and rule.fired == 1
+
+
+def test_rules_take_what_their_patterns_name() -> None:
+    pattern = P.op("contract", P.map("mul", P.any("x"), P.scalar("c")), P.any("w"), name="whole")
+    assert pattern.names() == {"x", "c", "w", "whole"}
+    Rule(pattern, lambda node, x, c, w, whole: None)
+    Rule(pattern, lambda **found: None)
+    with pytest.raises(LazytError, match="rule r: build is called with node, c, w, whole, x, but"):
+        Rule(pattern, lambda node, x: None, "r")

@@ -247,6 +247,17 @@ def test_reduce_with_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert has_function(small, "maximum") and count_nodes(small) <= 2
 
 
+def test_a_program_goes_on_failing_for_the_same_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "program.py"
+    path.write_text("a = 1\nb = a + 1\nc = [b]\nprint(c[b])\n")
+    assert main(["reduce", str(path), "--command", f"{sys.executable} {{}}"]) == 0
+    small = capsys.readouterr().out  # without the first lines it would be a NameError
+    with pytest.raises(IndexError):
+        exec(small, {})
+
+
 def test_a_seed_is_a_graph_and_its_inputs() -> None:
     for seed in range(4):
         one, other = fuzzing.subject(seed), fuzzing.subject(seed)

@@ -53,6 +53,15 @@ def found(target: str = "c") -> Finding:
     return result
 
 
+def test_a_pass_that_declares_a_tolerance_makes_no_fault_of_others() -> None:
+    """Of zeros, and of what is nowhere finite, everything is within any tolerance."""
+    text = GRAPH.replace("0.5:float32", "inf:float32")
+    idle = Pass("idle", list, "changes nothing", exact=False, tolerance=1e-3)
+    with compiler.using(passes=[*compiler.PASSES, idle]):
+        for kinds in (("zeros",), ("hostile",)):
+            assert examine(parse_graph(text.lstrip(), ops.OPS)[1], kinds=kinds, target="") is None
+
+
 def test_nothing_is_found_where_nothing_is_wrong() -> None:
     assert examine(graph()) is None
     for seed in range(12):

@@ -366,7 +366,7 @@ def _run_time(plan: CapturedPlan) -> str:
 
 def run(argv: Sequence[str]) -> int:
     """The command. Raises UsageError and CaptureError."""
-    parser = Parser(prog="lazyt report", description=__doc__)
+    parser = Parser(loads=True, prog="lazyt report", description=__doc__)
     parser.add_argument("folder", help="a capture")
     parser.add_argument("-o", "--output", default="-", help="the page, - for standard output")
     given = parser.parse_args(argv)

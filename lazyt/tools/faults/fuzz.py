@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from lazyt.config import config
 from lazyt.tools.arguments import Parser, UsageError
 
 TARGETS = ("c", "cuda", "none")
@@ -192,6 +194,9 @@ def _describe(folder: Path, told: dict[str, Any], target: str) -> str:
     seed = "a graph that was grown: see graph.ir" if told["grown"] else f"seed: {told['fault']}"
     text = f"{finding['stage']}: {finding['text']}\ninputs: {kinds}\n{seed}\n"
     again = f"again: lazyt bisect graph.ir --target {target} --seed {told['fault']}"
+    again += "".join(
+        f" --load {shlex.quote(path)}" for path in config.load.split(os.pathsep) if path
+    )
     if told["kinds"]:
         text += f"{again} --kinds {','.join(told['kinds'])}\n"
     (folder / "finding.txt").write_text(text + "\n" + finding["ir"])

@@ -41,15 +41,22 @@ def _arguments(argv: Sequence[str]) -> Any:
     return checked_inputs(parser.parse_args(argv))
 
 
+#: Names of errors, as tracebacks and lazyt's commands write them.
+_ERRORS = re.compile(r"\b([A-Za-z_]\w*(?:Error|Exception|Interrupt))\b")
+
+
 def command_fails(given: Any, suffix: str) -> Callable[[str], bool]:
-    """Whether the command fails for a text in a file: a status that is not 0 and, with ``--match``,
-    an output that matches. A command that takes too long does not count."""
+    """Whether the command fails for a text in a file as it does for the first: with ``--match``,
+    by a status that is not 0 and an output that matches, else by the same status and the same
+    errors in its output. A command that takes too long does not count."""
     if "{}" not in given.command:
         raise UsageError("--command needs {} where the file stands")
     try:
         pattern = re.compile(given.match) if given.match else None
     except re.error as error:
         raise UsageError(f"--match {given.match!r}: {error}") from error
+
+    first: list[tuple[int, list[str]]] = []
 
     def fails(text: str) -> bool:
         with tempfile.TemporaryDirectory() as folder:
@@ -64,7 +71,13 @@ def command_fails(given: Any, suffix: str) -> Callable[[str], bool]:
                 return False
         if done.returncode == 0:
             return False
-        return pattern is None or bool(pattern.search(done.stdout + done.stderr))
+        told = done.stdout + done.stderr
+        if pattern is not None:
+            return bool(pattern.search(told))
+        # A smaller program may fail for a reason of its own: a name that it does not have any more.
+        seen = done.returncode, sorted(set(_ERRORS.findall(told)))
+        first[:] = first or [seen]
+        return first == [seen]
 
     return fails
 

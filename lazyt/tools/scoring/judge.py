@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -97,7 +98,7 @@ def _options(given: argparse.Namespace) -> Options:
     threads = given.threads or devices.core_count()
     limits = Limits(given.seconds, int(given.memory * (1 << 30)), threads)
     rounds = (min(given.rounds, 3), 1, 2) if given.quick else (given.rounds, 3, 6)
+    loads = tuple(map(os.path.realpath, given.load))  # children work in folders of their own
     return Options(
-        *rounds, limits, given.baseline, given.python, tuple(given.load), given.quick,
-        given.allow_framework,
-    )  # fmt: skip
+        *rounds, limits, given.baseline, given.python, loads, given.quick, given.allow_framework
+    )
