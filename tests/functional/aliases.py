@@ -195,7 +195,7 @@ def recorded() -> Iterator[tuple[Sample, str, str]]:
 
 def record() -> None:
     """Write down what PyTorch does."""
-    import torch  # type: ignore[import-not-found]
+    import torch
 
     texts: dict[str, int] = {}
     places = [texts.setdefault(outcome(torch, *p), len(texts)) for p in programs()]

@@ -250,7 +250,7 @@ def _in_child(module: Any, numbers: range) -> list[str]:
 
 def record(count: int) -> None:
     """Write down what PyTorch does."""
-    import torch  # type: ignore[import-not-found]
+    import torch
 
     torch.set_num_threads(1)
     texts: dict[str, int] = {}

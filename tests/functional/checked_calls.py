@@ -217,7 +217,7 @@ def recorded(count: int) -> Iterator[tuple[Program, str]]:
 
 def record(count: int) -> None:
     """Write down what PyTorch does."""
-    import torch  # type: ignore[import-not-found]
+    import torch
 
     spaces = environment(torch)
     letters = ""

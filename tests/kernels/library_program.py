@@ -225,6 +225,6 @@ def lines(torch: Any) -> list[str]:
 
 
 if __name__ == "__main__":
-    import torch  # type: ignore[import-not-found]
+    import torch
 
     RECORDED.write_text("\n".join(lines(torch)) + "\n", encoding="utf-8")

@@ -79,6 +79,6 @@ def _signature(cls: type) -> list[str]:
 
 
 if __name__ == "__main__":
-    import torch  # type: ignore[import-not-found]
+    import torch
 
     FILE.write_text(json.dumps(record(torch), indent=1, sort_keys=False) + "\n")
