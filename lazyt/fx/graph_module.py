@@ -357,7 +357,8 @@ class GraphModule(Module):
         package = known_as("lazyt")
         save = import_module("lazyt.serialization").save
         save(self.state_dict(), folder / "state_dict.pt")
-        lines = [_import_block(self.recompile().globals), ""]
+        # Outside of the class, which would change names that begin with two underscores.
+        lines = [_import_block(self.recompile().globals), self.code.rstrip(), "\n"]
         lines += [f"from {package}.nn import *", f"class {module_name}({package}.nn.Module):"]
         lines += ["    def __init__(self):", "        super().__init__()"]
         files = []
@@ -378,7 +379,7 @@ class GraphModule(Module):
             lines.append(f"        setattr(self, '{name}', {package}.nn.Parameter({made}))")
         state = folder / "state_dict.pt"
         lines.append(f"        self.load_state_dict({package}.load(r'{state}'))")
-        lines.append(_indented(self.code))
+        lines += ["", "    forward = forward", ""]
         (folder / "module.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
         (folder / "__init__.py").write_text("from .module import *", encoding="utf-8")
         if files:
