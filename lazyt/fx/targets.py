@@ -28,8 +28,10 @@ def method_name(function: Any) -> str:
     own = getattr(function, "__module__", "") or ""
     if not own.startswith("lazyt."):
         return ""
-    # Behind operators are functions of other names.
-    return next((name for name, value in vars(Tensor).items() if value is function), "")
+    # Behind operators are functions of other names; PyTorch calls them by the methods, if any.
+    found = next((name for name, value in vars(Tensor).items() if value is function), "")
+    plain = found[2:-2] if found.startswith("__") else ""
+    return plain if plain and hasattr(Tensor, plain) else found
 
 
 def place_of(value: Any) -> tuple[str, str] | None:

@@ -75,6 +75,11 @@ def signatures(torch: Any) -> dict[str, Callable[..., Any]]:
     def constants(x: Any) -> Any:
         return x + torch.ones(2) + torch.tensor([1.0, 2.0]) + torch.ones(2)
 
+    def tensors_first(x: Any, i: Any) -> Any:
+        held = torch.ones(3)
+        sums = held.add(x) + (held @ x) + held * x - (held - x) / (held**x)
+        return sums, held == x, held > x, held.expand_as(x), held.index_select(0, i)
+
     def numbers(x: Any) -> Any:
         return math.sqrt(x) + math.floor(2.5), x.to(torch.float64), x.to("cpu")
 
@@ -95,7 +100,8 @@ def signatures(torch: Any) -> dict[str, Callable[..., Any]]:
         return x
 
     programs = (
-        containers, defaults, stars, constants, numbers, names, unused, unpacked, asserted,
+        containers, defaults, stars, constants, tensors_first, numbers, names, unused, unpacked,
+        asserted,
     )  # fmt: skip
     for program in programs:
         program.__annotations__ = {}
