@@ -50,6 +50,10 @@ def _usage() -> str:
     return head + "\n".join(lines) + "\n\n" + rest
 
 
+#: Commands that read text of graphs and kernels.
+_READ_TEXT = ("opt", "kernel", "bisect", "reduce")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command: 0 when all is well, 1 for bad IR or a failed check, 2 for wrong usage."""
     from lazyt.errors import LazytError
@@ -78,6 +82,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except LazytError as error:
         print(f"lazyt {name}: {error}", file=sys.stderr)
+        return 1
+    except RecursionError:
+        if name not in _READ_TEXT:  # a program's own, which it is told with its lines
+            raise
+        print(f"lazyt {name}: something of the input nests too deep", file=sys.stderr)
         return 1
     except BrokenPipeError:
         # The reader (such as `head`) has seen enough. Point stdout away, or exiting complains.

@@ -9,7 +9,7 @@ NO_C: tuple[tuple[object, str], ...] = (
     (None, "str, not NoneType"),
     ("float f(float x) { return x", "is not closed"),
     ("float f(float x) { return x; }}", "closes nothing"),
-    ("float f(float x) { return (x]; }", "closes nothing"),
+    ("float f(float x) { return (x]; }", "'(' is not closed before the ']' of line 1"),
     ("float f(float x) { return x +; }", "no C"),
     ("float f(float x) return x;", "no C"),
     ("float f(float x) { return x; /* and so on }", "comment has no end"),

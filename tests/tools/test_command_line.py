@@ -165,6 +165,14 @@ def test_bad_ir_is_code_1_with_the_place(tmp_path: Path, capsys: Capture) -> Non
     assert "line 3, column 23: kind must be str" in capsys.readouterr().err
 
 
+def test_ir_that_nests_too_deep_is_code_1(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "deep.ir"
+    text = "neg(" * 600 + "$0" + ")" * 600
+    path.write_text(f"graph(%0: float32[3]) -> (%1)\n%1 = map(%0) {{{text}}} : float32[3]\n")
+    assert main(["opt", "--emit", "c", str(path)]) == 1
+    assert capsys.readouterr().err == "lazyt opt: something of the input nests too deep\n"
+
+
 def test_a_closed_pipe_is_quiet(graph_file: str) -> None:
     command = f"{sys.executable} -m lazyt show {graph_file} | head -c 10"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)

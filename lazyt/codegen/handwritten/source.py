@@ -146,8 +146,13 @@ class Source:
                 if len(open_) > MOST_DEPTH:
                     self._fail_offset(f"brackets nest more than {MOST_DEPTH} deep", place)
             elif letter in _PAIRS:
-                if not open_ or text[open_[-1]] != _PAIRS[letter]:
+                if not open_:
                     self._fail_offset(f"'{letter}' closes nothing", place)
+                if text[open_[-1]] != _PAIRS[letter]:
+                    what = f"'{text[open_[-1]]}' is not closed before the '{letter}'"
+                    self._fail_offset(
+                        f"{what} of line {text[:place].count(chr(10)) + 1}", open_[-1]
+                    )
                 open_.pop()
         if open_:
             self._fail_offset(f"'{text[open_[-1]]}' is not closed", open_[-1])
