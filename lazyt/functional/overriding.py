@@ -72,6 +72,8 @@ _METHODS_IN_PYTHON = _names("""
     resize resize_as share_memory_ split stft storage storage_type unflatten unique
     unique_consecutive
 """)
+#: Of these, those that pass on a list of operands as so many arguments.
+_UNPACKED = _names("einsum")
 #: Functions of ``nn.functional`` that PyTorch has not written in Python.
 _NN_NOT_IN_PYTHON = _names("""
     adaptive_avg_pool1d avg_pool1d avg_pool2d avg_pool3d bilinear celu_ channel_shuffle conv1d
@@ -437,6 +439,12 @@ def _in_full(
             first.append(value)
         else:
             named[parameter.name] = value
+    if (
+        entry.name in _UNPACKED
+        and isinstance(first[0], str)
+        and isinstance(first[1], (list, tuple))
+    ):
+        first[1:] = first[1]
     return tuple(first), named
 
 

@@ -58,25 +58,18 @@ def is_inference_mode_enabled() -> bool:
     return mode.inference
 
 
-class _Switch:
-    """Sets the flags for the length of a ``with`` block, or of each call of what it decorates."""
+class DecoratorContext:
+    """A ``with`` block that is a decorator, too: of functions, and of each step of generators."""
 
-    def __init__(self, enabled: bool, inference: bool | None = None) -> None:
-        self._enabled = enabled
-        self._inference = inference
-        self._outer: list[tuple[bool, bool]] = []
+    def __enter__(self) -> Any:
+        raise NotImplementedError
 
-    def _clone(self) -> _Switch:
-        return _Switch(self._enabled, self._inference)
+    def __exit__(self, *_: object) -> Any:
+        raise NotImplementedError
 
-    def __enter__(self) -> None:
-        self._outer.append((mode.enabled, mode.inference))
-        mode.enabled = self._enabled
-        if self._inference is not None:
-            mode.inference = self._inference
-
-    def __exit__(self, *_: object) -> None:
-        mode.enabled, mode.inference = self._outer.pop()
+    def clone(self) -> DecoratorContext:
+        """A fresh one, made without arguments unless a derived class says otherwise."""
+        return type(self)()
 
     def __call__(self, function: F) -> F:
         if isinstance(function, type):
@@ -88,17 +81,50 @@ class _Switch:
                 FutureWarning,
             )
         if inspect.isgeneratorfunction(function):
-            return cast(F, _each_step(function, self._clone))
+            return cast(F, _each_step(function, self.clone))
 
         @functools.wraps(function)
         def inside(*args: Any, **kwargs: Any) -> Any:
-            with self._clone():  # a fresh one, because calls may nest and cross threads
+            with self.clone():  # a fresh one, because calls may nest and cross threads
                 return function(*args, **kwargs)
 
         return cast(F, inside)
 
 
-def _each_step(function: Callable[..., Any], switch: Callable[[], _Switch]) -> Callable[..., Any]:
+class NoParameterDecoratorContext(DecoratorContext):
+    """The same where the class itself may be the decorator, without parentheses."""
+
+    def __new__(cls, orig_func: Any = None) -> Any:
+        """An object of the class, or the decorated function."""
+        made = super().__new__(cls)
+        return made if orig_func is None else cls()(orig_func)
+
+
+class _Switch(DecoratorContext):
+    """Sets the flags for the length of a ``with`` block, or of each call of what it decorates."""
+
+    def __init__(self, enabled: bool, inference: bool | None = None) -> None:
+        self._enabled = enabled
+        self._inference = inference
+        self._outer: list[tuple[bool, bool]] = []
+
+    def clone(self) -> _Switch:
+        """One with the same flags."""
+        return _Switch(self._enabled, self._inference)
+
+    def __enter__(self) -> None:
+        self._outer.append((mode.enabled, mode.inference))
+        mode.enabled = self._enabled
+        if self._inference is not None:
+            mode.inference = self._inference
+
+    def __exit__(self, *_: object) -> None:
+        mode.enabled, mode.inference = self._outer.pop()
+
+
+def _each_step(
+    function: Callable[..., Any], switch: Callable[[], DecoratorContext]
+) -> Callable[..., Any]:
     """The generator ``function`` with a switch that is on while it runs, not while it waits."""
 
     @functools.wraps(function)
@@ -165,7 +191,8 @@ class inference_mode(_Switch):
     def __init__(self, mode: bool = True) -> None:
         super().__init__(not mode, mode)
 
-    def _clone(self) -> _Switch:
+    def clone(self) -> _Switch:
+        """One with the same flags."""
         return cast(_Switch, inference_mode(bool(self._inference)))
 
     def __enter__(self) -> None:

@@ -31,6 +31,11 @@ WANTED = {
 TABLES = tuple(WANTED)
 
 _HOOKS: dict[str, dict[int, Hook]] = {table: {} for table in TABLES}
+#: As PyTorch calls them, for packages that run these hooks themselves.
+_global_parameter_registration_hooks, _global_buffer_registration_hooks = (
+    _HOOKS[table] for table in ("_parameters", "_buffers")
+)
+_global_module_registration_hooks = _HOOKS["_modules"]
 
 
 def refusal(table: str, name: str, value: object) -> TypeError:

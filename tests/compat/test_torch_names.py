@@ -3,8 +3,10 @@ when it is called."""
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -275,3 +277,106 @@ def test_private_names_of_loaders() -> None:
     assert loading._generate_state(5, 0) == [161328693, 2841646664, 2763651139, 2546215728]
     assert loading.np_str_obj_array_pattern.search("<U3") is not None
     assert loading.np_str_obj_array_pattern.search("<f4") is None
+
+
+def test_dictionaries_of_tensors() -> None:
+    from lazyt.compat.served.weak import TensorWeakRef, WeakIdKeyDictionary, WeakIdRef
+
+    one, two = lazyt.ones(2), lazyt.ones(2)
+    known = WeakIdKeyDictionary({one: "one"})
+    known[two] = "two"
+    assert known[one] == "one" and known[two] == "two" and len(known) == 2
+    assert one in known and lazyt.ones(2) not in known and 3 not in known
+    assert [known[key] for key in known] == ["one", "two"]
+    with pytest.raises(KeyError):
+        known[lazyt.ones(2)]
+    both = known | {one: "changed"}
+    assert both[one] == "changed" and known[one] == "one"
+    assert known.copy() == known and both != known
+    ref, identity = TensorWeakRef(two), WeakIdRef(two)
+    assert ref() is two and identity == WeakIdRef(two) != WeakIdRef(one)
+    assert hash(identity) == id(two)
+    del two, both
+    gc.collect()
+    assert ref() is None and identity() is None
+    assert list(known.values()) == ["one"] and len(known.keyrefs()) == 1
+    assert known.pop(one) == "one" and not known
+    with pytest.raises(TypeError, match="a tensor is needed, not int"):
+        wrong: Any = 3
+        TensorWeakRef(wrong)
+
+
+def test_blocks_that_decorate(torch: Any) -> None:
+    contexts = importlib.import_module("torch.utils._contextlib")
+    base: Any = contexts._DecoratorContextManager
+    plain: Any = contexts._NoParamDecoratorContextManager
+    seen: list[str] = []
+
+    class Noting(base):  # type: ignore[misc]
+        def __init__(self, name: str = "one") -> None:
+            self.name = name
+
+        def clone(self) -> Any:
+            return type(self)(self.name)
+
+        def __enter__(self) -> None:
+            seen.append(f"in {self.name}")
+
+        def __exit__(self, *_: object) -> None:
+            seen.append("out")
+
+    @Noting("two")
+    def doubled(x: int) -> int:
+        seen.append("call")
+        return 2 * x
+
+    assert doubled(3) == 6 and seen == ["in two", "call", "out"]
+
+    @Noting()
+    def counted() -> Iterator[int]:
+        yield 1
+        yield 2
+
+    seen.clear()
+    steps = counted()
+    assert next(steps) == 1 and seen == ["in one", "out"]
+    assert list(steps) == [2]
+
+    class Plain(plain):  # type: ignore[misc]
+        def __enter__(self) -> None:
+            seen.append("in")
+
+        def __exit__(self, *_: object) -> None:
+            seen.append("out")
+
+    seen.clear()
+    assert Plain(lambda: seen.append("call"))() is None and seen == ["in", "call", "out"]
+    with Plain():
+        assert seen[-1] == "in"
+
+
+def test_tensors_of_modules_are_swapped(torch: Any) -> None:
+    members = importlib.import_module("torch.nn.utils._named_member_accessor")
+    layer, other = torch.nn.Linear(2, 3), torch.ones(3, 2)
+    weight = layer.weight
+    assert members.swap_tensor(layer, "weight", other) is weight
+    assert layer.weight is other and layer._parameters["weight"] is other
+    members.set_tensor(layer, "extra", other)
+    assert layer.extra is other
+    with pytest.raises(AttributeError, match="has no attribute `missing`"):
+        members.swap_tensor(layer, "missing", other)
+    with pytest.raises(KeyError, match=r'contain "\."'):
+        members.swap_tensor(layer, "a.b", other)
+    with pytest.raises(TypeError, match=r"not an instance of torch\.Tensor"):
+        members.swap_tensor(layer, "weight", 3)
+
+
+def test_types_of_results(torch: Any) -> None:
+    kinds = importlib.import_module("torch.return_types")
+    assert isinstance(torch.ones(2, 3).max(0), kinds.max)
+    assert isinstance(torch.linalg.slogdet(torch.eye(2)), kinds.linalg_slogdet)
+    trees = importlib.import_module("torch.utils._pytree")
+    assert trees.is_structseq_instance(time.gmtime()) and not trees.is_structseq_instance((1,))
+    key = trees.SequenceKey(0)
+    assert trees._list_flatten_with_keys(["a"]) == trees._tuple_flatten_with_keys(("a",))
+    assert trees._list_flatten_with_keys(["a"]) == ([(key, "a")], None)

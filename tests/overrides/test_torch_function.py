@@ -120,3 +120,9 @@ def test_derived_classes_are_asked_first() -> None:
 
     _, types, *_ = _asked(lambda: torch.add(OBJECT, Derived()))
     assert types == (Derived, Named)
+
+
+@pytest.mark.parametrize("operands", [(OBJECT, TENSOR), [OBJECT, TENSOR]])
+def test_lists_of_operands_are_passed_on_one_by_one(operands: Any) -> None:
+    assert _asked(lambda: torch.einsum("i,i->", operands))[2] == ("i,i->", OBJECT, TENSOR)
+    assert _asked(lambda: torch.einsum("i,i->", *operands))[2] == ("i,i->", OBJECT, TENSOR)

@@ -64,6 +64,13 @@ MODULES: Table = {
     "_dynamo.utils": {_MARKS: "is_compile_supported=no"},
     "_dynamo._trace_wrapped_higher_order_op": {_MARKS: "TransformGetItemToIndex=Nothing"},
     "_functorch": {},
+    "_functorch.vmap": {
+        Served("lazyt.utils._pytree"): "tree_flatten tree_unflatten tree_map_",
+        Served("lazyt"): "Tensor",
+        Served("lazyt.compat.served.rebuilding"): "_get_name",
+        Refused("vmap of lazyt is a transform of graphs: no tensor has a dimension of a batch"): """
+            _add_batch_dim _broadcast_to_and_flatten _maybe_remove_batch_dim _remove_batch_dim""",
+    },
     "_functorch.config": {
         Harmless("lazyt.compat.served.settings"): "activation_memory_budget donated_buffer"
     },

@@ -40,6 +40,12 @@ MODULES: Table = {
     },
     "nn.modules.module": {
         Served("lazyt.compat.served.choices"): "_EXTRA_STATE_KEY_SUFFIX=EXTRA_STATE",
+        Served("lazyt.nn.module"): """
+            _global_buffer_registration_hooks _global_module_registration_hooks
+            _global_parameter_registration_hooks""",
+    },
+    "nn.utils._named_member_accessor": {
+        Served("lazyt.compat.served.rebuilding"): "set_tensor swap_tensor",
     },
     "nn.modules.transformer": {
         Served("lazyt.compat.served.rebuilding"): "_get_activation_fn _get_clones",

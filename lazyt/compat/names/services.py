@@ -114,6 +114,15 @@ MODULES: Table = {
     "utils.data.datapipes.iter": {_NO_PIPES: "Batcher IterableWrapper Mapper Shuffler"},
     "utils.data.datapipes.iter.combinatorics": {_NO_PIPES: "ShufflerIterDataPipe"},
     "utils.data.graph_settings": {_NO_PIPES: "apply_shuffle_settings apply_sharding"},
+    "utils._contextlib": {
+        Served("lazyt.handle.grad_mode"): """
+            _DecoratorContextManager=DecoratorContext
+            _NoParamDecoratorContextManager=NoParameterDecoratorContext""",
+    },
+    "utils.weak": {
+        Served("lazyt.compat.served.weak"): """
+            TensorWeakRef WeakIdKeyDictionary WeakIdRef WeakTensorKeyDictionary""",
+    },
     "utils.flop_counter": {_COUNTS: "FlopCounterMode flop_registry register_flop_formula"},
     "utils.mobile_optimizer": {
         Refused("lazyt compiles for the machine that it runs on"): "optimize_for_mobile",
@@ -131,8 +140,10 @@ MODULES: Table = {
             BUILTIN_TYPES Context FlattenFunc GetAttrKey KeyEntry KeyPath LeafSpec MappingKey
             PyTree SUPPORTED_NODES SequenceKey UnflattenFunc _dict_flatten
             _dict_flatten_with_keys _dict_unflatten _get_node_type _is_leaf=tree_is_leaf
-            _list_flatten _list_unflatten _register_pytree_node=register_pytree_node
-            _tuple_flatten _tuple_unflatten keystr tree_flatten_with_path tree_map_with_path""",
+            _list_flatten _list_flatten_with_keys _list_unflatten
+            _register_pytree_node=register_pytree_node
+            _tuple_flatten _tuple_flatten_with_keys _tuple_unflatten is_structseq_instance keystr
+            tree_flatten_with_path tree_map_with_path""",
         Served("lazyt.handle.pytree"): "TreeSpec",
     },
     "utils.checkpoint": {

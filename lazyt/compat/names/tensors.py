@@ -126,7 +126,8 @@ MODULES: Table = {
     "_utils": {
         _PRIVATE: """
             ExceptionWrapper KeyErrorMessage _element_size _flatten_dense_tensors
-            _get_device_index _rebuild_parameter _rebuild_tensor_v2 _take_tensors
+            _get_available_device_type _get_device_index _get_device_module _rebuild_parameter
+            _rebuild_tensor_v2 _take_tensors
             _unflatten_dense_tensors is_compiling""",
     },
     "_custom_ops": {
@@ -186,7 +187,13 @@ MODULES: Table = {
             "lazyt has no Sobol sequences; scipy.stats.qmc.Sobol makes an array for lazyt.tensor"
         ): "SobolEngine",
     },
-    "return_types": {Served("lazyt.compat.served.rebuilding"): ""},
+    "return_types": {
+        Served("lazyt.functional.return_types"): """
+            aminmax cummax cummin frexp geqrf histogram histogramdd kthvalue linalg_cholesky_ex
+            linalg_eig linalg_eigh linalg_inv_ex linalg_lstsq linalg_lu linalg_lu_factor
+            linalg_lu_factor_ex linalg_qr linalg_slogdet linalg_solve_ex linalg_svd lu_unpack max
+            median min mode nanmedian qr slogdet sort svd topk triangular_solve""",
+    },
     "sparse": {
         _SPARSE: """
             FloatTensor DoubleTensor HalfTensor addmm as_sparse_gradcheck

@@ -97,6 +97,57 @@ def get_device_module(device: Any = None) -> Any:
     return import_module(f"lazyt.{kind}")
 
 
+def _get_device_module(device_type: str) -> Any:
+    """The same of a name."""
+    return get_device_module(device_type)
+
+
+def _get_available_device_type() -> str | None:
+    """The type of the accelerator that there is, or None."""
+    return "cuda" if import_module("lazyt.cuda").is_available() else None
+
+
+def _get_name(func: Callable[..., Any]) -> str:
+    """What a function is called."""
+    return getattr(func, "__name__", repr(func))
+
+
+_MISSING = object()
+
+
+def swap_tensor(module: Any, name: str, tensor: Any, allow_missing: bool = False) -> Any:
+    """Puts a tensor in the place of a parameter, buffer or attribute of a module, without asking
+    what it is; gives the one before.
+
+    Raises TypeError for what is no module or tensor, KeyError for wrong names, and AttributeError
+    where there is none before, unless that is allowed.
+    """
+    if not isinstance(module, import_module("lazyt.nn").Module):
+        raise TypeError(f"{module} is not an instance of torch.nn.Module")
+    if tensor is not _MISSING and not isinstance(tensor, Tensor) and tensor is not None:
+        raise TypeError(f"{tensor} is not an instance of torch.Tensor")
+    if "." in name or not name:
+        raise KeyError('tensor name can\'t contain "."' if name else "tensor name can't be empty")
+    place = module._parameters if name in module._parameters else module._buffers
+    if name not in place:
+        place = module.__dict__
+    before = place.get(name, _MISSING)
+    if before is _MISSING and not allow_missing:
+        raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
+    if before is not _MISSING and before is not None and not isinstance(before, Tensor):
+        raise TypeError(f"attribute `{name}`: {before} is not an instance of torch.Tensor")
+    if tensor is _MISSING:
+        place.pop(name, None)
+    else:
+        place[name] = tensor
+    return before
+
+
+def set_tensor(module: Any, name: str, tensor: Any) -> None:
+    """``swap_tensor`` where there may be none before."""
+    swap_tensor(module, name, tensor, allow_missing=True)
+
+
 def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
     """Names in a file that ``lazyt.load`` refuses to load: it runs no code of files, and names them
     when it loads. Raises UnpicklingError for such a file."""

@@ -107,6 +107,21 @@ class NodeDef(NamedTuple):
     unflatten_fn: UnflattenFunc
 
 
+def is_structseq_instance(obj: Any) -> bool:
+    """Whether a value is a tuple with names of the interpreter's own, such as ``time.gmtime()``."""
+    kind = type(obj)
+    counts = ("n_fields", "n_sequence_fields", "n_unnamed_fields")
+    bases = kind.__bases__ == (tuple,)
+    return bases and all(isinstance(getattr(kind, name, None), int) for name in counts)
+
+
+def _list_flatten_with_keys(d: Any) -> tuple[list[tuple[SequenceKey, Any]], None]:
+    return [(SequenceKey(index), part) for index, part in enumerate(d)], None
+
+
+_tuple_flatten_with_keys = _list_flatten_with_keys
+
+
 def _list_flatten(d: list[Any]) -> tuple[list[Any], None]:
     """The parts of a list."""
     return d, None
