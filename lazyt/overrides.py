@@ -43,6 +43,7 @@ class TorchFunctionMode:
     says ``with self:``.
 
         >>> import lazyt
+        >>> from lazyt.overrides import TorchFunctionMode
         >>> class Count(TorchFunctionMode):
         ...     calls = 0
         ...     def __torch_function__(self, func, types, args=(), kwargs=None):
