@@ -245,6 +245,7 @@ def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
     """Whether a function is a method of tensors, or ``__get__`` of one of their properties.
 
     >>> import lazyt
+    >>> from lazyt.overrides import is_tensor_method_or_property
     >>> is_tensor_method_or_property(lazyt.Tensor.add), is_tensor_method_or_property(lazyt.add)
     (True, False)
     """

@@ -274,6 +274,7 @@ class Disabled:
 def _install(entry: Overridable) -> None:
     function = entry.function
     if not hasattr(function, "__wrapped__"):  # which gives the signature
+        entry.real.__annotations__ = function.__annotations__
         function.__wrapped__ = entry.real  # type: ignore[attr-defined]
     if entry.stub is None:
         entry.stub = _code_that_asks(entry)

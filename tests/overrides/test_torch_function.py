@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pytest
 
 import lazyt as torch
+from lazyt.functional import overriding
 from lazyt.nn import functional
 
 Call = tuple[Any, tuple[type, ...], tuple[Any, ...], dict[str, Any]]
@@ -126,3 +128,11 @@ def test_derived_classes_are_asked_first() -> None:
 def test_lists_of_operands_are_passed_on_one_by_one(operands: Any) -> None:
     assert _asked(lambda: torch.einsum("i,i->", operands))[2] == ("i,i->", OBJECT, TENSOR)
     assert _asked(lambda: torch.einsum("i,i->", *operands))[2] == ("i,i->", OBJECT, TENSOR)
+
+
+def test_functions_keep_their_signatures_and_annotations_while_they_ask() -> None:
+    functions = [torch.add, torch.round, torch.Tensor.__contains__, functional.linear]
+    before = [inspect.signature(f) for f in functions]
+    with overriding.asking():
+        assert [inspect.signature(f) for f in functions] == before
+    assert [inspect.signature(f) for f in functions] == before
