@@ -51,6 +51,10 @@ class DeviceError(LazytError, RuntimeError):
     """A device that does not exist, cannot be used, or differs from another operand's."""
 
 
+class NoValuesError(DeviceError, NotImplementedError):
+    """The values of a tensor on the meta device were asked for, which has none."""
+
+
 class BoundsError(LazytError, IndexError):
     """An index, or a dimension number, outside its range."""
 

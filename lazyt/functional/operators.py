@@ -21,7 +21,7 @@ from lazyt.functional.results import add_method, short_forms
 from lazyt.functional.type_promotion import default_complex, get_default_dtype
 from lazyt.handle import function_table
 from lazyt.handle.autocast import as_on_gpus, raised_on_gpu
-from lazyt.handle.device import CPU
+from lazyt.handle.device import CPU, META
 from lazyt.handle.function_table import Entry
 from lazyt.handle.interop.numpy import readable_values
 from lazyt.handle.tensor import Tensor
@@ -149,6 +149,9 @@ def tensor_text(self: Tensor, *, tensor_contents: str | None = None) -> str:
     dtype, shape = self.dtype, tuple(self.shape)
     if self.device is not CPU:
         suffixes.append(f"device='{self.device}'")
+    if self.device is META and tensor_contents is None:
+        tensor_contents = "..."
+        suffixes.append(f"size={shape}")
     if tensor_contents is None and 0 in shape:
         if len(shape) != 1:
             suffixes.append(f"size={shape}")
@@ -157,7 +160,7 @@ def tensor_text(self: Tensor, *, tensor_contents: str | None = None) -> str:
         if tensor_contents is None and hides_all():
             suffixes.append(f"size={shape}")
         plain = dtype in (get_default_dtype(), default_complex(), int64, bool_)
-    if not plain:
+    if not plain or (self.device is META and dtype is not get_default_dtype()):
         suffixes.append(f"dtype={dtype}")
     try:
         fn = self.grad_fn

@@ -16,6 +16,7 @@ from lazyt.errors import LazytError
 from lazyt.functional.indexing.picking import value_range, within
 from lazyt.functional.nn.loss_reduction import ReductionError
 from lazyt.handle import pending
+from lazyt.handle.device import has_no_values
 from lazyt.handle.grad_mode import no_grad
 from lazyt.handle.hooks import capturing
 from lazyt.handle.tensor import Tensor
@@ -50,7 +51,7 @@ def all_hold(conditions: Sequence[Node], operands: Sequence[Node], reason: str) 
     Args:
         reason: what ``why_realized()`` tells.
     """
-    conditions = [node for node in dict.fromkeys(conditions) if node.size]
+    conditions = [n for n in dict.fromkeys(conditions) if n.size and not has_no_values(n)]
     if not conditions:
         return True
     flags = [ops.reduce_("all", node, range(len(node.shape))) for node in conditions]
@@ -82,6 +83,7 @@ def values_hold(operand: Tensor, condition: Condition, reason: str) -> bool:
 def all_values_hold(operands: Sequence[Tensor], condition: Condition, reason: str) -> bool:
     """``values_hold`` of several tensors, of which those that are pending are computed at once."""
     nodes = [node for operand in operands if (node := source_of(operand.node)).size]
+    nodes = [node for node in nodes if not has_no_values(node)]
     if isinstance(condition, Between) and capturing() is None:
         pending.realize_now([n for n in nodes if n.data is None and _is_computed(n)], reason)
         known = [node for node in nodes if node.data is not None]

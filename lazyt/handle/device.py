@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from lazyt import ops
-from lazyt.errors import DeviceError, DTypeError, LazytError
+from lazyt.errors import DeviceError, DTypeError, LazytError, NoValuesError
 from lazyt.handle.hooks import hook
-from lazyt.ir.forms import mixed, place_of
+from lazyt.ir.forms import PLACED, mixed, place_of
 from lazyt.ir.graph import Node
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _USED = ("cpu", "cuda")
-_KINDS = (*_USED, "meta")  # programs name "meta", to compare with
+_KINDS = (*_USED, "meta")
 _EMULATED = "emu"
 
 
@@ -109,6 +109,8 @@ def _parsed(given: object, index: Any) -> tuple[str, Any]:
 
 
 CPU = device("cpu")
+#: Where tensors have shapes and dtypes and no values.
+META = device("meta")
 
 
 class _Defaults(threading.local):
@@ -141,7 +143,7 @@ def check_device(wanted: object) -> device:
     """``wanted`` (None, text, number or device) as a device that tensors can be on.
 
     None is where new tensors are made by default. Raises DeviceError, saying what is missing, for
-    a device that cannot be used.
+    a GPU that cannot be used.
     """
     if wanted is None:
         return _defaults.place
@@ -152,12 +154,7 @@ def check_device(wanted: object) -> device:
     place = device(wanted)
     if place.type == "cpu":
         return CPU
-    if place.type == "cuda":
-        return _cuda(place)
-    raise DeviceError(
-        f"tensors on the {place.type} device are not supported; use 'cpu': shapes are known, and "
-        "memory is taken, only when a value is looked at"
-    )
+    return _cuda(place) if place.type == "cuda" else META
 
 
 def _cuda(place: device) -> device:
@@ -188,7 +185,7 @@ def device_of(place: str) -> device:
     return found
 
 
-_known: dict[str, device] = {}
+_known: dict[str, device] = {META.type: META}
 
 
 # Tensors on devices: which device a result is on, and what is refused.
@@ -205,17 +202,36 @@ def placed(node: Node, place: device) -> Node:
     name = place_name(place)
     if place_of(node.form) == name:
         return node
+    if place is META:
+        return without_values(node)
     return ops.put(node, name) if name and node.data is None else transferred(node, name)
 
 
 def transferred(node: Node, name: str) -> Node:
     """A copy on the device of that name; at once for what the host knows, unless a capture has to
-    see where it comes from."""
+    see where it comes from. Raises NoValuesError for what has none."""
+    if name == META.type:
+        return without_values(node)
+    if has_no_values(node):
+        raise NoValuesError("Cannot copy out of meta tensor; no data!")
     if node.data is None or node.needs_grad or not name or hook.watcher is not None:
         return ops.transfer(node, name)
     from lazyt.plan.device_plans import moved
 
     return ops.input_(node.shape, node.dtype, moved(node, name))
+
+
+def without_values(node: Node) -> Node:
+    """A value on the meta device of the shape and dtype of another, which it does not remember."""
+    blank = ops.constant(0, node.dtype)
+    if node.shape:
+        blank = ops.expand(ops.reshape(blank, (1,) * len(node.shape)), node.shape)
+    return ops.put(blank, META.type)
+
+
+def has_no_values(node: Node) -> bool:
+    """Whether a value is on the meta device."""
+    return node.form < PLACED and place_of(node.form) == META.type
 
 
 def settled(node: Node, parents: Iterable[Any], name: str | None = None) -> Node:
@@ -241,6 +257,8 @@ def settled(node: Node, parents: Iterable[Any], name: str | None = None) -> Node
             others.append(parent)
     if place and name not in _INDEXING and any(parent.ndim for parent in others):
         raise DeviceError(mixed(place, ""))
+    if place == META.type and not node.needs_grad:
+        return without_values(node)
     return ops.put(node, place) if place else node
 
 
@@ -250,4 +268,6 @@ def placed_as(old: Node, value: Node) -> Node:
     found = place_of(value.form)
     if found == place:
         return value
+    if place == META.type:
+        return old
     return ops.transfer(value, place) if found else ops.put(value, place)

@@ -12,7 +12,7 @@ from lazyt import ops
 from lazyt.config import config
 from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
 from lazyt.handle import pending, tape
-from lazyt.handle.device import pending_storages, settled
+from lazyt.handle.device import has_no_values, pending_storages, settled
 from lazyt.handle.function_table import declare_grad_fn
 from lazyt.handle.grad_mode import blocks, first_version, mode
 from lazyt.handle.hooks import hook
@@ -169,6 +169,8 @@ def over_budget(storage: Storage) -> None:
     """What is due at some new storages: a capture hears of it, or pending work is computed."""
     if hook.watcher is not None:  # it sets the budget so that it hears of every new storage
         hook.watcher.created(storage)
+    elif has_no_values(storage.node):
+        return  # there is nothing to compute
     elif config.eager:
         pending.realize_result(storage.node)
     else:

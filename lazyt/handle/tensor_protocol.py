@@ -16,7 +16,7 @@ from lazyt.functional.operands import as_number, existing_dim
 from lazyt.functional.shapes.joining import flip, unbind
 from lazyt.functional.shapes.view_shapes import arranged
 from lazyt.handle import pending
-from lazyt.handle.device import place_name
+from lazyt.handle.device import META, has_no_values, place_name
 from lazyt.handle.dispatch import add_property, array_node, assign, method, wrap
 from lazyt.handle.function_table import function
 from lazyt.handle.hooks import capturing, hook
@@ -47,7 +47,7 @@ _ALWAYS: dict[str, Any] = {
     "layout": strided, "name": None, "volatile": False,
 }  # fmt: skip
 _NEVER = (
-    "is_ipu is_maia is_meta is_mkldnn is_mps is_mtia is_nested is_quantized is_sparse "
+    "is_ipu is_maia is_mkldnn is_mps is_mtia is_nested is_quantized is_sparse "
     "is_sparse_csr is_vulkan is_xla is_xpu"
 )
 
@@ -75,7 +75,12 @@ def _is_cpu(self: Tensor) -> bool:
     return self.device.type == "cpu"
 
 
-for _name, _read in (("is_cuda", _is_cuda), ("is_cpu", _is_cpu)):
+def _is_meta(self: Tensor) -> bool:
+    """Whether the tensor has a shape and a dtype and no values."""
+    return self.device is META
+
+
+for _name, _read in (("is_cuda", _is_cuda), ("is_cpu", _is_cpu), ("is_meta", _is_meta)):
     setattr(Tensor, _name, property(_read))
 for _name, _value in _ALWAYS.items():
     _fact(_name, _value)
@@ -485,7 +490,10 @@ def dim_order(self: Tensor, *, ambiguity_check: bool = False) -> tuple[int, ...]
 
 
 def realize(*tensors: Tensor) -> None:
-    """Compute all of ``tensors`` now, in one plan. Raises TypeError for anything else."""
+    """Compute all of ``tensors`` now, in one plan. Raises TypeError for anything else.
+
+    There is nothing to compute on the meta device.
+    """
     for tensor in tensors:
         if not _is_there(tensor):
             break
@@ -496,7 +504,8 @@ def realize(*tensors: Tensor) -> None:
             hint = ": realize(*tensors)" if isinstance(tensor, list | tuple) else ""
             raise TypeError(f"realize expects tensors, not {type(tensor).__name__}{hint}")
     if capturing() is None:  # a captured function computes everything at its end
-        pending.realize_nodes([tensor.node for tensor in tensors])
+        nodes = [tensor.node for tensor in tensors]
+        pending.realize_nodes([node for node in nodes if not has_no_values(node)])
 
 
 @method("realize")

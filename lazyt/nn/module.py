@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from lazyt.autograd.function import Function
 from lazyt.autograd.handles import take_over
 from lazyt.compat.absent import known_as
-from lazyt.errors import DTypeError, LazytError, warn
+from lazyt.errors import DTypeError, LazytError, NoValuesError, warn
 from lazyt.functional import namespace as lazyt
 from lazyt.handle.tape import RemovableHandle
 from lazyt.handle.tensor import Tensor
@@ -747,7 +747,7 @@ class ConvertibleModule(ModuleTree):
         def convert(tensor: Tensor) -> Tensor:
             if wanted is not None:
                 changed = wanted.dtype if changes and tensor.dtype.kind in "fc" else tensor.dtype
-                tensor = tensor.to(wanted.device, changed)
+                tensor = _moved(tensor, wanted.device, changed)
             if memory_format is not None and tensor.ndim in (4, 5):
                 tensor = tensor.to(memory_format=memory_format)
             return tensor
@@ -789,6 +789,17 @@ class ConvertibleModule(ModuleTree):
     def share_memory(self: M) -> M:
         """Move everything into memory that other processes can share; returns the module."""
         return self._apply(lambda tensor: tensor.share_memory_())
+
+
+def _moved(tensor: Tensor, device: Any, dtype: Any) -> Tensor:
+    """The tensor as a module moves it; raises NoValuesError, which says what to do instead."""
+    try:
+        return tensor.to(device, dtype)
+    except NoValuesError as error:
+        raise NoValuesError(
+            f"{error} Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when "
+            "moving module from meta to a different device."
+        ) from None
 
 
 def _asks_for_dtype(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -62,9 +62,6 @@ class Parameter(Tensor, metaclass=_Kind):
             return cast(Parameter, _mark(data.detach().requires_grad_(requires_grad), data))
         return _over(data.detach(), requires_grad, cls)
 
-    def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
-        """All is done by ``__new__``: there is nothing left to initialise."""
-
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         """A parameter as this one was made: without gradient and attributes."""
         made = memo.get(id(self))
@@ -114,9 +111,6 @@ class Buffer(Tensor):
         made.persistent = persistent
         return made
 
-    def __init__(self, data: Tensor | None = None, *, persistent: bool = True) -> None:
-        """All is done by ``__new__``: there is nothing left to initialise."""
-
 
 _NO_SHAPE = (
     "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
@@ -165,9 +159,6 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
             made.requires_grad_()
         return made
 
-    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
-        """All is done by ``__new__``: there is nothing left to initialise."""
-
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Become a Parameter of this shape; the values are for the layer to initialise."""
         made = _over(lazyt.zeros(shape, device=device, dtype=dtype or self.dtype), False)
@@ -194,12 +185,6 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
         data = lazyt.empty(0, device=device, dtype=dtype)
         made._storage, made._view = data._storage, data._view
         return made
-
-    def __init__(
-        self, requires_grad: bool = False, device: Any = None, dtype: Any = None,
-        persistent: bool = True,
-    ) -> None:  # fmt: skip
-        """All is done by ``__new__``: there is nothing left to initialise."""
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Become a tensor of this shape; the values are for the layer to initialise."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazyt import extensions, ops
 from lazyt.config import config
-from lazyt.errors import CompileError
+from lazyt.errors import CompileError, NoValuesError
 from lazyt.ir.dtypes import DType
 from lazyt.ir.forms import PLACED, place_of
 from lazyt.ir.graph import Head, Node, Shape, ages_left, clock, source_text
@@ -84,6 +84,8 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
             choice = structure.choose(order)
             clock.now += 1
             stored = [order[i] for i in choice.roots]
+            if structure.place == "meta":
+                raise NoValuesError("Cannot copy out of meta tensor; no data!")
             by_hand = config.interpret and not structure.place
             found = None if by_hand else _find(structure, choice, order, may_be_tried=True)
             if found is None:

@@ -26,6 +26,7 @@ from lazyt.functional.operands import (
 from lazyt.functional.results import SAME_DTYPE, give, known_values
 from lazyt.functional.type_promotion import torch_name
 from lazyt.handle import pending
+from lazyt.handle.device import has_no_values
 from lazyt.handle.function_table import function
 from lazyt.handle.hooks import capturing
 from lazyt.handle.tensor import Tensor
@@ -201,6 +202,8 @@ def value_range(
             there is none, for the same two values alone.
         reason: what ``why_realized()`` tells.
     """
+    if safe and has_no_values(node):
+        return safe[0][0][0], safe[0][0][0]
     source = node
     while source.op.is_movement and source.data is None:
         source = source.inputs[0]

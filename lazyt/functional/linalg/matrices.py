@@ -22,6 +22,7 @@ from lazyt.functional.results import SAME_DTYPE, give
 from lazyt.functional.type_promotion import as_dtype, refuse, torch_name
 from lazyt.handle import pending
 from lazyt.handle.autocast import in_full_precision
+from lazyt.handle.device import has_no_values
 from lazyt.handle.dispatch import lay_out, type_title, wrap
 from lazyt.handle.function_table import function
 from lazyt.handle.layout import dense_strides
@@ -146,6 +147,8 @@ def is_computable(node: Node) -> bool:
     """Whether all values that ``node`` depends on exist."""
     if node.data is not None:
         return True
+    if has_no_values(node):
+        return False
     order = topological([node], lambda item: item.data is not None)
     return all(item.data is not None or item.op.name != "input" for item in order)
 

@@ -34,7 +34,7 @@ from lazyt.functional.value_checks import (
     check_rates,
     check_weights,
 )
-from lazyt.handle.device import check_device
+from lazyt.handle.device import META, check_device, device
 from lazyt.handle.dispatch import lay_out
 from lazyt.handle.function_table import declare, function
 from lazyt.handle.layout import strides_in
@@ -61,6 +61,11 @@ __all__ = [
 #
 # Every call takes a key of its generator's seed and the number of the call. Results are the same
 # for every number of threads and however the graph is fused; they are not PyTorch's numbers.
+
+
+def _generator_for(place: device, generator: Generator | None) -> Generator | None:
+    """The generator of numbers on a device: what has no values takes none from the default one."""
+    return Generator() if place is META and generator is None else generator
 
 
 def _bits(shape: Shape, generator: Generator | None) -> Node:
@@ -189,7 +194,7 @@ def _made(
     wanted = default if dtype is None else as_dtype(dtype)
     if kernel:
         check_floating(wanted, kernel, "fc")
-    node = draw(shape, wanted, generator)
+    node = draw(shape, wanted, _generator_for(place, generator))
     return fresh(node, requires_grad, place) if out is None else give(node, name, (), out)
 
 
@@ -565,6 +570,7 @@ def uniform_(
     **kwargs: Any,
 ) -> Tensor:  # fmt: skip
     """Write numbers evenly distributed over [from, to). Raises LazytError where from > to."""
+    generator = _generator_for(self.device, generator)
     low = _from(from_, kwargs, "uniform_")
     check_floating(self.dtype, "check_uniform_bounds", "fc")
     if not low <= to:  # nor NaN
@@ -583,6 +589,7 @@ def normal_(
     self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
     """Write normal numbers. Raises LazytError for a negative deviation."""
+    generator = _generator_for(self.device, generator)
     if not std >= 0:  # nor NaN
         raise LazytError(f"normal expects std >= 0.0, but found std {std:g}")
     check_floating(self.dtype, "normal_kernel_cpu", "fc")
@@ -601,6 +608,7 @@ def random_(
 
     Raises LazytError for an empty range and for bounds that the dtype does not hold.
     """
+    generator = _generator_for(self.device, generator)
     low = _from(from_, kwargs, "random_")
     if to is None:
         to, low = low, 0
@@ -621,6 +629,7 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None
 
     Raises LazytError for probabilities outside [0, 1].
     """
+    generator = _generator_for(self.device, generator)
     return _written(self, _chances(tuple(self.shape), p, generator))
 
 
@@ -630,6 +639,7 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None 
 
     Raises LazytError for a rate not above 0 and for whole numbers.
     """
+    generator = _generator_for(self.device, generator)
     if self.dtype.kind != "f":
         _refuse_whole("Exponential", torch_name(self.dtype))
     if not lambd > 0:
@@ -655,6 +665,7 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
 
     Raises LazytError for a ``p`` outside (0, 1).
     """
+    generator = _generator_for(self.device, generator)
     if not 0 < p < 1:
         raise LazytError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
     if self.dtype is bool_:
@@ -677,6 +688,7 @@ def cauchy_(
 
     Raises LazytError for a ``sigma`` not above 0 and for whole numbers.
     """
+    generator = _generator_for(self.device, generator)
     if self.dtype.kind != "f":
         _refuse_whole("Cauchy", c_name(self.dtype))
     if not sigma > 0:
@@ -698,6 +710,7 @@ def log_normal_(
 
     Raises LazytError for a deviation not above 0, NoKernelError for whole numbers.
     """
+    generator = _generator_for(self.device, generator)
     if not std > 0:
         raise LazytError(f"log_normal_ expects std > 0.0, but found std={std:g}")
     check_floating(self.dtype, "log_normal_cpu")

@@ -9,7 +9,7 @@ import numpy as np
 from lazyt import ops
 from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError, warn
 from lazyt.handle import pending
-from lazyt.handle.device import CPU
+from lazyt.handle.device import CPU, META
 from lazyt.handle.dispatch import method, view_of, wrap
 from lazyt.handle.grad_mode import mode
 from lazyt.handle.interop.elements import memory_of_view, number_in
@@ -17,6 +17,7 @@ from lazyt.handle.storage import Exposure, Storage
 from lazyt.handle.tensor import Tensor
 from lazyt.handle.views import Window, contiguous_strides
 from lazyt.ir.dtypes import DType, bfloat16, decode_bfloat16, dtype_by_numpy
+from lazyt.ir.forms import use
 from lazyt.runtime.memory import Buffer
 
 Array = np.ndarray[Any, Any]
@@ -48,7 +49,9 @@ def readable_values(tensor: Tensor, reason: str) -> Array:
 
 
 def only_number(tensor: Tensor, reason: str) -> bool | int | float:
-    """The only element of ``tensor``; a look."""
+    """The only element of ``tensor``; a look. Raises LazytError on the meta device."""
+    if use.any and tensor.device is META:
+        raise LazytError("Tensor.item() cannot be called on meta tensors")
     found = number_in(tensor, reason)
     if found is None:
         values = readable_values(tensor, reason)

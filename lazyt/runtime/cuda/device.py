@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazyt.config import config
-from lazyt.errors import DeviceError, NoCompilerError, OutOfMemoryError
+from lazyt.errors import DeviceError, NoCompilerError, NoValuesError, OutOfMemoryError
 from lazyt.runtime.cpython import forks
 from lazyt.runtime.cuda.driver import (
     CudaError,
@@ -375,9 +375,12 @@ _lock = forks.guarded(threading.RLock())
 
 
 def device_at(place: str) -> CudaDevice:
-    """The device of a name such as ``cuda:0``. Raises DeviceError, saying what is missing."""
+    """The device of a name such as ``cuda:0``. Raises DeviceError, saying what is missing, and
+    NoValuesError for ``meta``, where nothing can be computed."""
     found = _devices.get(place)
     if found is None:
+        if place == "meta":
+            raise NoValuesError("Cannot copy out of meta tensor; no data!")
         with _lock:
             found = _devices.get(place)
             if found is None:
