@@ -561,7 +561,7 @@ class TensorMethods:
         """Always False:"""
     @property
     def is_meta(self) -> builtins.bool:
-        """Always False:"""
+        """Whether the tensor has a shape and a dtype and no values."""
     @property
     def is_mkldnn(self) -> builtins.bool:
         """Always False:"""

@@ -18,6 +18,7 @@ from threading import RLock, local
 from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any, TypeVar
 
+from lazyt.handle.hooks import looks
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import package_name
 
@@ -483,6 +484,7 @@ def first_answer(public: Any, found: list[Any], given: tuple[Any, ...]) -> Any:
     """
     types = tuple(map(type, found))
     if choices.modes:
+        looks("a mode decides what functions do")
         modes = choices.modes
         choices.modes = modes[:-1]
         try:
@@ -500,10 +502,17 @@ def first_answer(public: Any, found: list[Any], given: tuple[Any, ...]) -> Any:
                 DeprecationWarning,
                 stacklevel=4,
             )
+        if getattr(hook, "__func__", None) is not _inherited():
+            looks(f"{type(value).__name__}.__torch_function__ decides what functions do")
         result = hook(public, types, *given)
         if result is not NotImplemented:
             return result
     return NotImplemented
+
+
+def _inherited() -> Any:
+    """What subclasses of Tensor inherit."""
+    return Tensor.__torch_function__.__func__
 
 
 # ---------------------------------------------------------------------- calls that failed

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from lazyt.handle.tensor import Tensor
 
 
-_USED = ("cpu", "cuda")
-_KINDS = (*_USED, "meta")
+_KINDS = ("cpu", "cuda", "meta")
 _EMULATED = "emu"
 
 
@@ -91,7 +90,7 @@ def _parsed(given: object, index: Any) -> tuple[str, Any]:
     kind, colon, number = given.partition(":")
     if kind not in _KINDS:
         raise LazytError(
-            f"Expected one of {', '.join(_USED)} device type at start of device string: {given}"
+            f"Expected one of {', '.join(_KINDS)} device type at start of device string: {given}"
         )
     if number == _EMULATED or index == _EMULATED:
         if kind != "cuda":

@@ -440,7 +440,7 @@ def data_ptr(self: Tensor) -> int:
     """The address of the first element. From here on the memory counts as shared: it stays put,
     writes take effect in it at once, and what is written to it from outside is seen. On a device
     it is where the values are now."""
-    if 0 in self.shape:
+    if 0 in self.shape or self.device is META:
         return 0
     if self.is_cuda:  # values that are computed: a look, not shared
         return self._storage.placed_pointer() + self._offset * self.itemsize

@@ -281,3 +281,49 @@ def test_functions_are_listed_and_named() -> None:
     assert not overrides.is_tensor_method_or_property(torch.add)
     assert overrides.get_testing_overrides()[torch.add](1, 2) == -1
     assert torch.is_tensor in overrides.get_ignored_functions()
+
+
+# ------------------------------------------------------------------ captured functions
+
+
+class Tenfold(overrides.TorchFunctionMode):
+    """Products are ten times as large."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        return result * 10 if func is torch.Tensor.mul else result
+
+
+def test_modes_decide_about_captured_functions() -> None:
+    function = torch.jit(lambda x: x * 2 + 1)
+    x = torch.ones(2)
+    for _ in range(4):
+        assert function(x).tolist() == [3.0, 3.0]
+    for _ in range(4):
+        with Tenfold():
+            found = function(x)
+        assert found.tolist() == [21.0, 21.0]
+        assert function(x).tolist() == [3.0, 3.0]
+
+
+def test_modes_within_captured_functions() -> None:
+    def enclosed(x: Any) -> Any:
+        with Tenfold():
+            return x * 2
+
+    function = torch.jit(enclosed)
+    for _ in range(4):
+        assert function(torch.ones(1)).tolist() == [20.0]
+    assert "a mode decides what functions do" in " ".join(function.why())
+
+
+def test_subclasses_in_captured_functions() -> None:
+    function = torch.jit(lambda x: x * 2 + 1)
+    with pytest.warns(UserWarning, match=r"leaves .* alone"):
+        for _ in range(4):
+            found = function(Labelled([1.0, 2.0], "a"))
+            assert (type(found), found.label, found.tolist()) == (Labelled, "a", [3.0, 5.0])
+    function = torch.jit(lambda x: x * 2 + 1)
+    for _ in range(4):
+        assert type(function(Plain([1.0]))) is Plain
+        assert type(function(torch.ones(1))) is torch.Tensor
