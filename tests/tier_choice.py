@@ -13,10 +13,10 @@ from typing import Literal
 COMPUTED = frozenset(
     f"tests/{name}"
     for name in (
-        "amp", "array_api", "data", "distributions", "errors", "func", "functional", "index_sums",
-        "integer_edges", "nn", "operator_programs", "optim", "overrides", "peer_modules",
-        "peer_samples", "reported", "serialization", "signal", "tensor", "torch_cases",
-        "transforms",
+        "amp", "array_api", "data", "distributions", "errors", "func", "functional", "fx",
+        "index_sums", "integer_edges", "nn", "operator_programs", "optim", "overrides",
+        "peer_modules", "peer_samples", "reported", "serialization", "signal", "tensor",
+        "torch_cases", "transforms",
     )
 )  # fmt: skip
 
@@ -40,8 +40,9 @@ COMPILED = frozenset(
 QUICKLY = frozenset(
     f"tests/{name}"
     for name in (
-        "data", "differential", "end_to_end", "func", "functional", "nn", "optim", "overrides",
-        "passes", "profiler", "reported", "serialization", "tensor", "test_docs.py", "transforms",
+        "data", "differential", "end_to_end", "func", "functional", "fx", "nn", "optim",
+        "overrides", "passes", "profiler", "reported", "serialization", "tensor", "test_docs.py",
+        "transforms",
     )
 )  # fmt: skip
 

@@ -14,7 +14,18 @@ __all__ = ["is_random", "method_name", "name_of", "place_of"]
 _HOMES = ("lazyt", "lazyt.nn.functional", "lazyt.linalg", "lazyt.special", "lazyt.fft")
 #: Packages whose modules a program knows by their names here.
 _PUBLIC = [
-    [name] for name in ("nn", "linalg", "special", "fft", "optim", "utils", "distributions", "fx")
+    [name]
+    for name in (
+        "nn",
+        "linalg",
+        "special",
+        "fft",
+        "autograd",
+        "optim",
+        "utils",
+        "distributions",
+        "fx",
+    )
 ]
 #: Where the functions that draw random numbers are written.
 _RANDOM = ("lazyt.functional.random.", "lazyt.functional.nn.dropouts")
