@@ -6,7 +6,6 @@ from inspect import get_annotations
 from operator import itemgetter
 from typing import Any, ClassVar
 
-from lazyt.handle.pytree import register
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import package_name
 
@@ -19,7 +18,6 @@ class Named(tuple[Tensor, ...]):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.fields = tuple(get_annotations(cls))
-        register(cls, lambda value: (value, None), lambda items, _: cls(items))
         for index, field in enumerate(cls.fields):
             setattr(cls, field, property(itemgetter(index)))
 

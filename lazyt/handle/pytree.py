@@ -189,7 +189,9 @@ class TreeSpec:
             return next(leaves)
         items = [part.build(leaves) for part in self._parts]
         made = _containers.get(kind) or _registered.get(kind)
-        return kind(*items) if made is None else made[1](items, self.context)
+        if made is not None:
+            return made[1](items, self.context)
+        return kind(items) if _is_named_result(kind) else kind(*items)
 
 
 class _Star:
@@ -233,9 +235,14 @@ def children_of(value: Any) -> tuple[Iterable[Any], Any] | None:
     known = _containers.get(kind) or _registered.get(kind)
     if known is not None:
         return known[0](value)
-    if issubclass(kind, tuple) and hasattr(value, "_fields"):
+    if issubclass(kind, tuple) and (hasattr(value, "_fields") or _is_named_result(kind)):
         return value, kind
     return None
+
+
+def _is_named_result(kind: type) -> bool:
+    """Whether a class of tuples is that of a function's results, such as ``max``."""
+    return kind.__module__ == "lazyt.functional.return_types"
 
 
 def unflatten(leaves: list[Any] | tuple[Any, ...], spec: TreeSpec) -> Any:
