@@ -131,7 +131,7 @@ def test_lists_of_operands_are_passed_on_one_by_one(operands: Any) -> None:
 
 
 def test_functions_keep_their_signatures_and_annotations_while_they_ask() -> None:
-    functions = [torch.add, torch.round, torch.Tensor.__contains__, functional.linear]
+    functions: list[Any] = [torch.add, torch.round, torch.Tensor.__contains__, functional.linear]
     before = [inspect.signature(f) for f in functions]
     with overriding.asking():
         assert [inspect.signature(f) for f in functions] == before
