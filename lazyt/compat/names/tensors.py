@@ -41,14 +41,14 @@ MODULES: Table = {
             sym_float sym_fresh_size sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum""",
         Served("lazyt"): "legacy_contiguous_format=contiguous_format",
         _PRIVATE: "_assert_async _shape_as_tensor _standard_gamma get_device_module",
-        _IN_PYTHON: "PyTorchFileReader PyTorchFileWriter",
+        _IN_PYTHON: "Graph PyTorchFileReader PyTorchFileWriter",
         Served("lazyt.compat.served.choices"): """
             _mkldnn=LAYOUT_MKLDNN jagged=LAYOUT_JAGGED sparse_bsc=LAYOUT_BSC
             sparse_bsr=LAYOUT_BSR sparse_coo=LAYOUT_COO sparse_csc=LAYOUT_CSC
             sparse_csr=LAYOUT_CSR""",
         _SYMBOLS: "SymBool SymFloat SymInt",
         _SPARSE: """
-            dsmm hsmm sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor
+            dsmm hsmm hspmm sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor
             sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor""",
         _SCRIPT: "ScriptDict ScriptFunction ScriptList ScriptModule ScriptObject",
     },
