@@ -186,20 +186,25 @@ def skorch() -> Steps:
         def forward(self, given: Any) -> Any:
             return torch.softmax(self.net(given), -1)
 
-    def step() -> Any:
+    def make() -> Any:
         module = Net()
         fill(module)
-        made = NeuralNetClassifier(
+        return NeuralNetClassifier(
             module, max_epochs=3, lr=0.1, train_split=None, iterator_train__shuffle=False,
             verbose=0, batch_size=8,
         )  # fmt: skip
-        made.fit(x, y)
+
+    def forward() -> Any:
+        return {"chances": np.asarray(make().initialize().predict_proba(x))}
+
+    def step() -> Any:
+        made = make().fit(x, y)
         return {
             "losses": made.history[:, "train_loss"],
             "chances": np.asarray(made.predict_proba(x)),
         }
 
-    return {"forward": lambda: {}, "step": step}
+    return {"forward": forward, "step": step}
 
 
 @program("captum", seconds=400)
@@ -374,7 +379,12 @@ def warmup() -> Steps:
             rates.append(optimizer.param_groups[0]["lr"])
         return {"rates": rates}
 
-    return {"forward": lambda: {}, "step": step}
+    def forward() -> Any:
+        optimizer = torch.optim.SGD(_network().parameters(), lr=0.1)
+        warm = pytorch_warmup.ExponentialWarmup(optimizer, warmup_period=5)
+        return {"factors": [warm.warmup_factor(step, 5) for step in range(4)]}
+
+    return {"forward": forward, "step": step}
 
 
 @program("ema-pytorch")
@@ -394,7 +404,12 @@ def ema() -> Steps:
             average.update()
         return {"out": average(normal(2, 6)), "own": net(normal(2, 6))}
 
-    return {"forward": lambda: {}, "step": step}
+    def forward() -> Any:
+        net = _network()
+        fill(net)
+        return {"out": EMA(net, beta=0.9)(normal(2, 6))}
+
+    return {"forward": forward, "step": step}
 
 
 @program("fvcore")
