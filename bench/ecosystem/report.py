@@ -151,7 +151,9 @@ functions. Values are compared with those that the same program gave under PyTor
 
 - *import*: the package is imported.
 - *forward*, *backward*, *step*: outputs, gradients, and the losses of three optimizer steps.
-- *compile*: `torch.compile` of the network, called and trained, gives what it gives without.
+- *compile*: `torch.compile` of the network, called and trained, gives what it gives without. That
+  says nothing about speed: calls that cannot be captured run as they would without it (models of
+  transformers, whose results hold a cache of keys and values, are among these).
 - *save*: `torch.save` and `torch.load` of its state.
 
 A cell is *yes*, *no* where an exception was raised, *values* where PyTorch has other ones, and *-*
