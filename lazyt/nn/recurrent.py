@@ -155,9 +155,10 @@ def _is_loop(gates: Tensor) -> bool:
 def _recurrence(step: Step, has: tuple[bool, ...]) -> Recurrence:
     """A step as a function of its weights in order, of those that there are."""
 
+    places = [sum(has[:place]) if flag else None for place, flag in enumerate(has)]
+
     def run_step(given: Sequence[Tensor], x: Tensor, state: Sequence[Tensor]) -> State:
-        left = iter(given)
-        hidden, bias, projection = [next(left) if flag else None for flag in has]
+        hidden, bias, projection = [None if place is None else given[place] for place in places]
         assert hidden is not None
         return step(Weights(hidden, hidden, None, bias, projection), x, tuple(state))
 

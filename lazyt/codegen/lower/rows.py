@@ -442,9 +442,9 @@ class _PartLowering:
             place = part.place(node.shape, "row")
             self.buffers.of(node)
             self._store(emitter, node, place, emitter.define(node, name, place, 1))
+        known = ([0] if stage == 1 else []) + ([stage] if partial else [])
         for node in self.level:
-            ready = stage if partial else stage - 1
-            if self._row_output(node, ready) and (partial or stage == 1):
+            if any(self._row_output(node, level) for level in known):
                 place = part.place(node.shape, "row")
                 self._store(emitter, node, place, emitter.evaluate(node, place))
         if not emitter.loops and not emitter.straight:
