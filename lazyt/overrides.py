@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import sys as _sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module as _import_module
@@ -17,6 +16,7 @@ from typing import Any, TypeVar
 
 from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.compat.exports import NAMES as _LATER
+from lazyt.errors import warn as _warn
 from lazyt.functional import overriding as _overriding
 from lazyt.functional.subclasses import nowrap_functions as get_default_nowrap_functions
 from lazyt.handle.tensor import Tensor
@@ -73,10 +73,7 @@ class TorchFunctionMode:
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Any:
         """An object of the class, which has to be entered all the same; deprecated in PyTorch."""
-        warnings.warn(
-            "`Mode.push()` is no longer necessary and can be replaced with just `with Mode()`",
-            stacklevel=2,
-        )
+        _warn("`Mode.push()` is no longer necessary and can be replaced with just `with Mode()`")
         return cls(*args, **kwargs)
 
 

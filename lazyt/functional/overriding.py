@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import inspect
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from threading import RLock, local
 from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any, TypeVar
 
+from lazyt.errors import warn
 from lazyt.handle.hooks import looks
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import package_name
@@ -496,11 +496,10 @@ def first_answer(public: Any, found: list[Any], given: tuple[Any, ...]) -> Any:
     for value in found:
         hook = value.__torch_function__
         if getattr(hook, "__self__", None) is value:
-            warnings.warn(
+            warn(
                 "Defining your `__torch_function__` as a plain method is deprecated and will be "
                 "an error in future, please define it as a classmethod.",
                 DeprecationWarning,
-                stacklevel=4,
             )
         if getattr(hook, "__func__", None) is not _inherited():
             looks(f"{type(value).__name__}.__torch_function__ decides what functions do")

@@ -209,7 +209,7 @@ def test_what_a_file_makes_with_lazyt_is_not_offered_to_peers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file itself is read: its other workloads do not need that."""
-    file = tmp_path / "mine.py"
+    file = tmp_path / "own_functions.py"
     file.write_text(
         "import lazyt\nfrom lazyt import compiler\n"
         "cube = lazyt.c_function('float f(float x) { return x * x * x; }')\n"
@@ -225,7 +225,7 @@ def test_what_a_file_makes_with_lazyt_is_not_offered_to_peers(
     with monkeypatch.context() as peer:
         peer.setitem(sys.modules, "lazyt", package)
         assert loading.load_for_peer("numpy") == ""
-        made = sys.modules.pop("mine")
+        made = sys.modules.pop("own_functions")
     for name in ("cube", "f"):
         with pytest.raises(NotOffered, match=r"lazyt\.(c_function|jit)"):
             getattr(made, name)(1.0)
