@@ -52,6 +52,19 @@ def test_sums_wait_in_few_places() -> None:
     assert "[32]" not in kernel.text
 
 
+def test_what_waits_for_no_sum_is_stored_beside_sums_of_blocks(monkeypatch: Any) -> None:
+    """The biases of a layer that are updated in one step, one by a sum, the other by what is known."""
+    monkeypatch.setattr(config, "verify", True)
+    source = np.random.default_rng(4)
+    values = source.standard_normal((3200, 1024), dtype=np.float32)
+    a, b, c = (source.standard_normal(1024, dtype=np.float32) for _ in range(3))
+    x, p, q, known = (lt.from_numpy(array) for array in (values, a, b, c))
+    first, second = p - 0.5 * x.sum(0), q - 0.5 * known
+    lt.realize(first, second)
+    assert np.array_equal(first.numpy(), a - np.float32(0.5) * ordered_sum(values))
+    assert np.array_equal(second.numpy(), b - np.float32(0.5) * c)
+
+
 @pytest.mark.parametrize(("rows", "columns"), [(4096, 4096), (2100, 64), (3100, 64), (4097, 96)])
 def test_sums_of_blocks_are_few_rows_themselves(rows: int, columns: int) -> None:
     """Long columns are cut into blocks, whose sums are two to five rows in a phase of their own."""

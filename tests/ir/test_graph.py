@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import lazyt as lt
+from lazyt.functional import overriding
 from lazyt.handle import views
 from lazyt.ir import graph, op
 from lazyt.ir.graph import Node, find, head_of, make, make_like, make_of, make_pair
@@ -185,6 +186,17 @@ def calls_of(function: Callable[[], object]) -> int:
 
 
 @pytest.mark.compiler
+@pytest.fixture
+def nobody_asked() -> Iterator[None]:
+    """Functions have their own code, whatever classes other tests have made."""
+    was, overriding.switch.lasting = overriding.switch.lasting, False
+    overriding.stop()
+    yield
+    if was:
+        overriding.start()
+
+
+@pytest.mark.usefixtures("nobody_asked")
 def test_a_node_takes_three_calls_and_its_computation_none() -> None:
     """Time is noise, calls are not: an operator, what makes the node, and its end; one more is a
     tenth of a node's time; devices in use elsewhere change nothing. The last of many runs counts:
