@@ -53,7 +53,7 @@ def test_sums_wait_in_few_places() -> None:
 
 
 def test_what_waits_for_no_sum_is_stored_beside_sums_of_blocks(monkeypatch: Any) -> None:
-    """The biases of a layer that are updated in one step, one by a sum, the other by what is known."""
+    """Biases that are updated in one step, one by a sum, the other by what is known."""
     monkeypatch.setattr(config, "verify", True)
     source = np.random.default_rng(4)
     values = source.standard_normal((3200, 1024), dtype=np.float32)

@@ -185,7 +185,6 @@ def calls_of(function: Callable[[], object]) -> int:
     return found
 
 
-@pytest.mark.compiler
 @pytest.fixture
 def nobody_asked() -> Iterator[None]:
     """Functions have their own code, whatever classes other tests have made."""
@@ -196,6 +195,7 @@ def nobody_asked() -> Iterator[None]:
         overriding.start()
 
 
+@pytest.mark.compiler
 @pytest.mark.usefixtures("nobody_asked")
 def test_a_node_takes_three_calls_and_its_computation_none() -> None:
     """Time is noise, calls are not: an operator, what makes the node, and its end; one more is a
