@@ -142,7 +142,7 @@ def run(
 
 
 #: Steps up to which a captured function has them as one graph, which then has a fast path.
-_UNROLLED = 16
+_UNROLLED = 40
 
 
 def _is_loop(gates: Tensor) -> bool:
