@@ -162,7 +162,10 @@ def _change(call: ast.Call, chance: random.Random) -> str:
 
 
 _KNOWN = json.loads((Path(__file__).parents[1] / "recorded" / "samples.json").read_bytes())
-SAMPLES = [sample for sample in all_samples() if str(sample) in _KNOWN]  # that PyTorch has
+_RECORDED = set(json.loads(lzma.decompress(FILE.read_bytes()))["samples"])
+ALL = [sample for sample in all_samples() if str(sample) in _KNOWN]  # that PyTorch has
+#: Those that were there when programs were recorded: with one more all programs would be others.
+SAMPLES = [sample for sample in ALL if str(sample) in _RECORDED]
 
 
 def program(number: int) -> Sample:
@@ -253,9 +256,11 @@ def record(count: int) -> None:
     import torch
 
     torch.set_num_threads(1)
+    SAMPLES[:] = ALL
     texts: dict[str, int] = {}
     places = [texts.setdefault(o, len(texts)) for o in _in_child(torch, range(count))]
-    content = json.dumps({"outcomes": [*texts], "programs": places})
+    samples = [str(sample) for sample in SAMPLES]
+    content = json.dumps({"samples": samples, "outcomes": [*texts], "programs": places})
     FILE.write_bytes(lzma.compress(content.encode(), preset=9))
 
 
