@@ -132,7 +132,7 @@ def test_devices_are_named() -> None:
     for name, message in (
         ("", "Device string must not be empty"),
         ("cpu:01", "Invalid device string: 'cpu:01'"),
-        ("tpu", "Expected one of cpu, cuda device type at start of device string: tpu"),
+        ("tpu", "Expected one of cpu, cuda, meta device type at start of device string: tpu"),
     ):
         with pytest.raises(RuntimeError) as caught:
             lt.device(name)

@@ -93,6 +93,13 @@ def test_safetensors_reads_and_writes_tensors(installed: None, tmp_path: Path) -
     assert theirs.load_model(lazyt.nn.Linear(2, 2), tmp_path / "model.safetensors") == (set(), [])
 
 
+def test_who_has_imported_it_may_use_it_later() -> None:
+    with torch_alias.standing_in():
+        kept = importlib.import_module("torch")
+    assert kept.optim.SGD is lazyt.optim.SGD and kept.linalg.det is lazyt.linalg.det
+    assert not torch_alias.installed() and "torch" not in sys.modules
+
+
 def test_uninstall_ends_it() -> None:
     torch_alias.install()
     torch_alias.install()  # a second time changes nothing

@@ -42,7 +42,9 @@ class Names:
         """The object of one of the names; raises KeyError for others."""
         if name not in self.homes:
             if name in self.children:
-                return import_module(f"{self.full}.{name}")
+                # Who imported the package while it stood for PyTorch may use it later, too.
+                with import_module("lazyt.compat.torch_alias").standing_in():
+                    return import_module(f"{self.full}.{name}")
             raise KeyError(name)
         group, ours = self.homes[name]
         if isinstance(group, Refused) and not group.place:
