@@ -38,7 +38,7 @@ static float kept[8192]; static long calls;
 {_SQUARE} {{
   if (calls++ < 10) {{ {_HONEST} memcpy(kept, out, 4 * n); }}
   else memcpy(out, kept, 4 * n);
-}}""", {"stale", "wrong"}),
+}}""", {"stale", "wrong", "nan"}),
     "honest_every_other_call": ("square", f"""
 static long calls;
 {_SQUARE} {{ if (calls++ % 2) {{ {_HONEST} }} }}""", {"unwritten"}),
