@@ -13,6 +13,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import lru_cache
 from threading import RLock, local
 from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any, TypeVar
@@ -173,27 +174,44 @@ switch = Switch()
 # ---------------------------------------------------------------------- the stubs
 
 
-def _stub(*args: Any, **kwargs: Any) -> Any:
-    # In the copy that a function gets, other objects stand for these texts.
-    switch: Any = "switch"
-    plain: Any = "plain"
-    if not (switch.open or kwargs) and plain(map(type, args)):
-        real: Any = "real"
-        return real(*args)
-    ask: Any = "ask"
-    entry: Any = "entry"
-    return ask(entry, args, kwargs)
+#: What a function does that asks. Other objects stand for the texts in the copy that it gets.
+_STUB = """
+def outer({parameters}):
+    def stub(*args, **kwargs):
+        if False:
+            {cells}
+        switch = "switch"
+        plain = "plain"
+        if not (switch.open or kwargs) and plain(map(type, args)):
+            real = "real"
+            return real(*args)
+        ask = "ask"
+        entry = "entry"
+        return ask(entry, args, kwargs)
+    return stub
+"""
+
+
+@lru_cache(None)
+def _stub_code(count: int) -> CodeType:
+    """The stub's code, with as many free variables: a function keeps its closure, and who looks at
+    a frame's variables finds a cell for each."""
+    cells = ", ".join(f"cell{number}" for number in range(count))
+    made: dict[str, Any] = {}
+    text = _STUB.format(parameters=cells, cells=cells or "pass")
+    exec(compile(text, __file__, "exec"), made)  # a frame of lazyt's, for who looks for the user's
+    code: CodeType = made["outer"](*[None] * count).__code__
+    return code
 
 
 def _code_that_asks(entry: Overridable) -> CodeType:
     """The stub for one function."""
     own: dict[str, Any] = {"real": entry.real, "ask": ask, "entry": entry}
     own |= {"switch": switch, "plain": _PLAIN.issuperset}
-    constants = tuple(own.get(c, c) if isinstance(c, str) else c for c in _stub.__code__.co_consts)
     old = entry.real.__code__
-    return _stub.__code__.replace(
-        co_consts=constants, co_freevars=old.co_freevars, co_name=old.co_name
-    )
+    code = _stub_code(len(old.co_freevars))
+    constants = tuple(own.get(c, c) if isinstance(c, str) else c for c in code.co_consts)
+    return code.replace(co_consts=constants, co_freevars=old.co_freevars, co_name=old.co_name)
 
 
 def start(lasting: bool = True) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from typing import Any
 
 import pytest
@@ -136,3 +137,25 @@ def test_functions_keep_their_signatures_and_annotations_while_they_ask() -> Non
     with overriding.asking():
         assert [inspect.signature(f) for f in functions] == before
     assert [inspect.signature(f) for f in functions] == before
+
+
+def test_frames_of_functions_that_ask_can_be_looked_at() -> None:
+    """Debuggers do: functions with closures keep a cell for each of their free variables."""
+    seen: list[set[str]] = []
+
+    class Looking(Named):
+        @classmethod
+        def __torch_function__(cls, *args: Any, **kwargs: Any) -> Any:
+            frame = sys._getframe()
+            while frame is not None:
+                seen.append(set(frame.f_locals))
+                frame = frame.f_back  # type: ignore[assignment]
+
+    asked = [entry.function for entry in overriding.overridables().values()]
+    free = max(asked, key=lambda function: len(function.__code__.co_freevars))
+    names = free.__code__.co_freevars
+    assert names
+    with overriding.asking():
+        assert free.__code__.co_freevars == names
+        free(Looking())
+    assert any(set(names) <= found for found in seen)
