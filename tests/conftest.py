@@ -204,6 +204,18 @@ def values_recorded(request: pytest.FixtureRequest) -> Iterator[None]:
         yield from recording.around_test(recorder, request)
 
 
+@pytest.fixture
+def nobody_asked() -> Iterator[None]:
+    """Functions have their own code, whatever classes other tests have made."""
+    from lazyt.functional import overriding
+
+    was, overriding.switch.lasting = overriding.switch.lasting, False
+    overriding.stop()
+    yield
+    if was:
+        overriding.start()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def session_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Plans of the tests stay out of the user's cache, unless a folder was named."""

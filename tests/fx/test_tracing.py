@@ -67,9 +67,8 @@ def test_values_cannot_be_looked_at() -> None:
     assert issubclass(fx.proxy.TraceError, ValueError)
 
 
+@pytest.mark.usefixtures("nobody_asked")
 def test_functions_ask_while_something_is_traced_and_no_longer() -> None:
-    if overriding.switch.lasting:
-        pytest.skip("another test has defined a class that is asked for good")
     fx.symbolic_trace(lambda x: lazyt.exp(x))
     assert not overriding.switch.on and overriding.switch.open == 0
     with pytest.raises(fx.proxy.TraceError):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import gc
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import lazyt as lt
-from lazyt.functional import overriding
 from lazyt.handle import views
 from lazyt.ir import graph, op
 from lazyt.ir.graph import Node, find, head_of, make, make_like, make_of, make_pair
@@ -183,16 +182,6 @@ def calls_of(function: Callable[[], object]) -> int:
     finally:
         sys.setprofile(before)
     return found
-
-
-@pytest.fixture
-def nobody_asked() -> Iterator[None]:
-    """Functions have their own code, whatever classes other tests have made."""
-    was, overriding.switch.lasting = overriding.switch.lasting, False
-    overriding.stop()
-    yield
-    if was:
-        overriding.start()
 
 
 @pytest.mark.compiler
