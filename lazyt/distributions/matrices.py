@@ -12,10 +12,14 @@ from lazyt.distributions.continuous import Beta, Chi2
 from lazyt.distributions.distribution import (
     Distribution,
     ExponentialFamily,
-    lazy_property,
     standard_normal,
 )
-from lazyt.distributions.multivariate import factor_of_precision, half_log_det
+from lazyt.distributions.multivariate import (
+    CovarianceForms,
+    half_log_det,
+    only_one,
+    scale_factor,
+)
 from lazyt.errors import ArgumentError, warn
 from lazyt.functional import namespace as lazyt
 from lazyt.functional.namespace import Size, Tensor
@@ -101,7 +105,7 @@ def _multivariate_digamma(value: Tensor, size: int) -> Tensor:
     return lazyt.digamma(value.unsqueeze(-1) - 0.5 * steps).sum(-1)
 
 
-class Wishart(ExponentialFamily):
+class Wishart(CovarianceForms, ExponentialFamily):
     """Sums of ``df`` outer products of normal vectors (for whole ``df``; Wishart, 1928).
 
     Args:
@@ -130,13 +134,7 @@ class Wishart(ExponentialFamily):
             "covariance_matrix": covariance_matrix,
             "precision_matrix": precision_matrix,
         }
-        found = [(name, value) for name, value in given.items() if value is not None]
-        if len(found) != 1:
-            raise ArgumentError(
-                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be "
-                "specified."
-            )
-        name, matrix = found[0]
+        name, matrix = only_one(given)
         if matrix.dim() < 2:
             raise ArgumentError(
                 "scale_tril must be at least two-dimensional, with optional leading batch "
@@ -158,12 +156,7 @@ class Wishart(ExponentialFamily):
                 "Low df values detected. Singular samples are highly likely to occur for ndim - 1 "
                 "< df < ndim."
             )
-        if name == "scale_tril":
-            self._unbroadcasted_scale_tril = matrix
-        elif name == "covariance_matrix":
-            self._unbroadcasted_scale_tril = linalg.cholesky(matrix)
-        else:
-            self._unbroadcasted_scale_tril = factor_of_precision(matrix)
+        self._unbroadcasted_scale_tril = scale_factor(name, matrix)
 
     @property
     def arg_constraints(self) -> Any:
@@ -177,21 +170,6 @@ class Wishart(ExponentialFamily):
 
     def _spread(self, matrix: Tensor) -> Tensor:
         return matrix.expand((*self._batch_shape, *self._event_shape))
-
-    @lazy_property
-    def scale_tril(self) -> Tensor:
-        """The lower Cholesky factor of the covariance."""
-        return self._spread(self._unbroadcasted_scale_tril)
-
-    @lazy_property
-    def covariance_matrix(self) -> Tensor:
-        """The covariance of the vectors."""
-        return self._spread(self._unbroadcasted_scale_tril @ self._unbroadcasted_scale_tril.mT)
-
-    @lazy_property
-    def precision_matrix(self) -> Tensor:
-        """The inverse of the covariance."""
-        return self._spread(lazyt.cholesky_inverse(self._unbroadcasted_scale_tril))
 
     def _mean(self) -> Tensor:
         return self._scaled(self.df, self.covariance_matrix)

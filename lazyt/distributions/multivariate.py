@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from lazyt import linalg
@@ -34,7 +35,48 @@ def factor_of_precision(precision: Tensor) -> Tensor:
     return linalg.solve_triangular(upper, eye.expand(precision.shape), upper=False)
 
 
-class MultivariateNormal(Distribution):
+def only_one(given: Mapping[str, Tensor | None]) -> tuple[str, Tensor]:
+    """The matrix that is given, with its name. Raises ArgumentError for none and for several."""
+    found = [(name, value) for name, value in given.items() if value is not None]
+    if len(found) != 1:
+        raise ArgumentError(
+            "Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified."
+        )
+    return found[0]
+
+
+def scale_factor(name: str, matrix: Tensor) -> Tensor:
+    """The lower Cholesky factor of the covariance that a matrix of this name stands for."""
+    if name == "scale_tril":
+        return matrix
+    return linalg.cholesky(matrix) if name == "covariance_matrix" else factor_of_precision(matrix)
+
+
+class CovarianceForms:
+    """A covariance in its three forms, each computed from its factor when it is first read."""
+
+    _unbroadcasted_scale_tril: Tensor
+
+    def _spread(self, matrix: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    @lazy_property
+    def scale_tril(self) -> Tensor:
+        """The lower Cholesky factor of the covariance."""
+        return self._spread(self._unbroadcasted_scale_tril)
+
+    @lazy_property
+    def covariance_matrix(self) -> Tensor:
+        """The covariance."""
+        return self._spread(self._unbroadcasted_scale_tril @ self._unbroadcasted_scale_tril.mT)
+
+    @lazy_property
+    def precision_matrix(self) -> Tensor:
+        """The inverse of the covariance."""
+        return self._spread(lazyt.cholesky_inverse(self._unbroadcasted_scale_tril))
+
+
+class MultivariateNormal(CovarianceForms, Distribution):
     """Normal vectors of mean ``loc`` with one of three descriptions of their covariance.
 
     Raises ArgumentError unless exactly one is given as a matrix, and for a ``loc`` without
@@ -62,13 +104,7 @@ class MultivariateNormal(Distribution):
             "precision_matrix": precision_matrix,
             "scale_tril": scale_tril,
         }
-        found = [(name, value) for name, value in given.items() if value is not None]
-        if len(found) != 1:
-            raise ArgumentError(
-                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be "
-                "specified."
-            )
-        name, matrix = found[0]
+        name, matrix = only_one(given)
         if matrix.dim() < 2:
             raise ArgumentError(
                 f"{name} must be at least two-dimensional, with optional leading batch dimensions"
@@ -77,30 +113,10 @@ class MultivariateNormal(Distribution):
         setattr(self, name, matrix.expand((*batch, *matrix.shape[-2:])))
         self.loc = loc.expand((*batch, *loc.shape[-1:]))
         super().__init__(batch, Size(self.loc.shape)[-1:], validate_args=validate_args)
-        if name == "scale_tril":
-            self._unbroadcasted_scale_tril = matrix
-        elif name == "covariance_matrix":
-            self._unbroadcasted_scale_tril = linalg.cholesky(matrix)
-        else:
-            self._unbroadcasted_scale_tril = factor_of_precision(matrix)
+        self._unbroadcasted_scale_tril = scale_factor(name, matrix)
 
     def _spread(self, matrix: Tensor) -> Tensor:
         return matrix.expand((*self._batch_shape, *self._event_shape, *self._event_shape))
-
-    @lazy_property
-    def scale_tril(self) -> Tensor:
-        """The lower Cholesky factor of the covariance."""
-        return self._spread(self._unbroadcasted_scale_tril)
-
-    @lazy_property
-    def covariance_matrix(self) -> Tensor:
-        """The covariance."""
-        return self._spread(self._unbroadcasted_scale_tril @ self._unbroadcasted_scale_tril.mT)
-
-    @lazy_property
-    def precision_matrix(self) -> Tensor:
-        """The inverse of the covariance."""
-        return self._spread(lazyt.cholesky_inverse(self._unbroadcasted_scale_tril))
 
     def _mean(self) -> Tensor:
         return self.loc
