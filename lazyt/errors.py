@@ -52,7 +52,7 @@ class DeviceError(LazytError, RuntimeError):
 
 
 class NoValuesError(DeviceError, NotImplementedError):
-    """The values of a tensor on the meta device were asked for, which has none."""
+    """A program reads values of a tensor on the meta device, which has none."""
 
 
 class BoundsError(LazytError, IndexError):

@@ -1,4 +1,4 @@
-"""Runs the program of one entry, in a process of its own: ``child.py NAME OUTPUT [stage ...]``.
+"""Runs the program of one entry, in a separate process: ``child.py NAME OUTPUT [stage ...]``.
 
 OUTPUT gets one line of JSON for each stage that has begun: its name, how long it took, and either
 the values it computed or why it failed.

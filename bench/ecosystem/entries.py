@@ -12,7 +12,7 @@ from typing import Any
 
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]
-#: What a program may be asked for, in the order in which it is done.
+#: The stages that a program may have, in the order in which they run.
 STAGES = ("import", "forward", "backward", "step", "compile", "save")
 
 

@@ -104,7 +104,7 @@ class Unavailable:
     raises NotOffered when a workload uses it.
 
     Args:
-        name: of what was asked for.
+        name: of the attribute.
     """
 
     def __init__(self, name: str) -> None:

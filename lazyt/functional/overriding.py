@@ -84,7 +84,7 @@ _NN_NOT_IN_PYTHON = _names("""
     pairwise_distance pdist pixel_shuffle pixel_unshuffle prelu relu_ rrelu_
     scaled_dot_product_attention selu_ softplus softshrink threshold_
 """)
-#: Methods behind Python's operators, which are asked for under the names of plain methods.
+#: Methods behind Python's operators, which overriding functions see as plain methods.
 _OPERATORS = {
     **{f"__{name}__": name for name in ("add", "sub", "mul", "matmul", "neg", "abs", "ne", "lt",
                                         "le", "gt", "ge")},
@@ -225,7 +225,7 @@ def start(lasting: bool = True) -> None:
 
 
 def stop() -> None:
-    """Functions run their own code again, unless somebody wants to be asked for good, or a mode or
+    """Functions run their own code again, unless a class overrides them permanently, or a mode or
     an ``asking`` block is entered."""
     with switch.lock:
         if switch.on and not switch.lasting and not switch.open:

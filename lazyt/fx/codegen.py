@@ -43,7 +43,7 @@ INPLACE = {
     "ixor": "{} ^= {}", "setitem": "{}[{}] = {}",
 }  # fmt: skip
 
-#: Names that generated code may use without an import of its own, with what imports them.
+#: Names that generated code may use without importing them, with what imports them.
 _IMPORTS = {
     "inf": "from math import inf",
     "nan": "from math import nan",

@@ -332,7 +332,7 @@ class Graph:
     # ------------------------------------------------------------------ checks and cleaning
 
     def lint(self) -> None:
-        """Check that every node belongs to the graph, has a name of its own, and uses only what is
+        """Check that every node belongs to the graph, has a unique name, and uses only what is
         computed before it, and that the owning module has what is named.
 
         Raises RuntimeError, or ValueError for a target that cannot be called.

@@ -166,7 +166,7 @@ class GraphModule(Module):
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> GraphModule:
-        """Of a class of its own: ``forward`` is a method of that."""
+        """Each object gets its own class, whose method ``forward`` is generated."""
         for kind in cls.__mro__:
             if kind.__qualname__.rpartition(".")[2] != "GraphModuleImpl":
                 cls = kind

@@ -342,7 +342,7 @@ class Attribute(Proxy):
 
     @property
     def node(self) -> Node:  # type: ignore[override]
-        """The node that reads the attribute, made when it is first asked for."""
+        """The node that reads the attribute, made at its first use."""
         if self._node is None:
             made = self.tracer.create_proxy("call_function", getattr, (self.root, self.attr), {})
             self._node = made.node

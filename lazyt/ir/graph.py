@@ -429,7 +429,7 @@ def remake(node: Node, inputs: tuple[Node, ...]) -> Node:
 
 
 class Body:
-    """A graph that an op runs as a whole, over leaves of its own; equal ones are one object.
+    """A graph that an op runs as a whole, over its own leaves; equal ones are one object.
 
     Attributes:
         leaves: its inputs in order, those that nothing reads included.

@@ -182,7 +182,7 @@ def ps_roi_align(
     input: Tensor, rois: Tensor, spatial_scale: float, pooled_height: int, pooled_width: int,
     sampling_ratio: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """As :func:`roi_align`, aligned, but each bin reads channels of its own.
+    """As :func:`roi_align`, aligned, but each bin reads its own channels.
 
     Gives (K, C / bins, pooled_height, pooled_width), and the channel of each. Raises LazytError
     where the channels are no multiple of the bins, and as :func:`roi_align` does.
@@ -254,7 +254,7 @@ def roi_pool(
 def ps_roi_pool(
     input: Tensor, rois: Tensor, spatial_scale: float, pooled_height: int, pooled_width: int
 ) -> tuple[Tensor, Tensor]:
-    """The mean of the pixels in each bin, which reads channels of its own; and the channel of each.
+    """The mean of the pixels in each bin, which reads its own channels; and the channel of each.
 
     Shapes and errors are those of :func:`ps_roi_align`.
     """

@@ -245,7 +245,7 @@ def map_in_parts(expr: Expr, nodes: Sequence[Node]) -> Node:
     """``expr`` over the broadcast ``nodes``, as ``elementwise`` has it.
 
     Kernels write an expression out, so a long one that uses values several times would grow with
-    each use. Of such a one each value that is used again is a map of its own.
+    each use. Of such a one each value that is used again is a separate map.
     """
     order = post_order(expr)
     uses: dict[Expr, int] = {}

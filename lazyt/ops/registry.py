@@ -12,7 +12,7 @@ from lazyt.ir.graph import Node, NoGradient, Op, Type, make
 from lazyt.ir.op import Movement
 from lazyt.ir.scalar import may_redefine, on_redefinition
 
-#: Ops that few programs have, and the modules that define them when they are asked for.
+#: Ops that few programs have, and the modules that define them, loaded at the first use.
 _LATE = {
     "branch": "lazyt.ops.control.branches",
     "loop": "lazyt.ops.control.loops",

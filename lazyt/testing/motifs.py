@@ -575,7 +575,7 @@ def moved(m: Maker) -> Results:
 
 def shifted(m: Maker) -> Results:
     """Parts of rows that begin inside a vector and are whole vectors long: the next token, halves
-    of heads that are turned, a bias next to its weights."""
+    of heads that are rotated, a bias next to its weights."""
     rows, width, first = m.extent(9), 4 * m.extent(17), m.one(1, 2, 3, 5)
     x = m.floats(rows, width + m.one(first, 8))
     part = x[:, first : first + width]

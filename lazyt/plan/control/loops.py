@@ -170,7 +170,7 @@ def _parts(call: Node) -> list[Node]:
 
 
 def _layout_of(call: Node) -> list[tuple[Part, bool]]:
-    """The parts of a call's row, and whether each has memory of its own."""
+    """The parts of a call's row, and whether each has its own memory."""
     if call.op is not LOOP:
         lay_out = while_layout if call.op is WHILE else branch_layout
         return [(part, True) for part in lay_out(call.params)[0] if part is not None]
@@ -402,7 +402,7 @@ class _Run:
             ctypes.memmove(self.cursors[cursor].at(number), buffer.ptr, root.nbytes)
 
     def _realized(self, body: Body, step: _Step, number: int, planner: Planner) -> list[Buffer]:
-        """The same by a graph of its own."""
+        """The same by a separate graph."""
         inputs = []
         for leaf in body.leaves:
             data = Buffer(leaf.nbytes)
@@ -415,10 +415,10 @@ class _Run:
 
 def note(call: Node) -> dict[str, object]:
     """What a plan's notes say about a kernel, about a call of a graph."""
-    name, reason, phases = call.op.name, "a step is compiled as a plan of its own", 1
+    name, reason, phases = call.op.name, "a step is compiled as a separate plan", 1
     if call.op is BRANCH:
         bodies = [call.params.then, call.params.other]
-        reason = "each branch is compiled as a plan of its own: one runs"
+        reason = "each branch is compiled as a separate plan: one runs"
     elif call.op is WHILE:
         bodies = [call.params.test, call.params.body]
     else:

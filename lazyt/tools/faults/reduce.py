@@ -74,7 +74,7 @@ def command_fails(given: Any, suffix: str) -> Callable[[str], bool]:
         told = done.stdout + done.stderr
         if pattern is not None:
             return bool(pattern.search(told))
-        # A smaller program may fail for a reason of its own: a name that it does not have any more.
+        # A smaller program may fail for another reason: a name that it does not have any more.
         seen = done.returncode, sorted(set(_ERRORS.findall(told)))
         first[:] = first or [seen]
         return first == [seen]
