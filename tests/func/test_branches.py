@@ -30,6 +30,7 @@ def test_the_branch_that_a_value_chooses_runs() -> None:
         assert lazyt.equal(ran(false), x * 10)
 
 
+@pytest.mark.lazy
 def test_the_value_is_not_looked_at() -> None:
     before = len(lazyt.why_realized())
     x = lazyt.arange(4.0)
@@ -64,6 +65,7 @@ def test_examples_take_their_own_ways() -> None:
     assert lazyt.equal(shared, xs.cos())
 
 
+@pytest.mark.lazy
 def test_captured_functions_have_both_branches() -> None:
     @lazyt.jit
     def f(x: Tensor) -> Tensor:
@@ -143,6 +145,7 @@ def test_a_while_loop_with_gradients_is_a_scan() -> None:
     assert float(lazyt.autograd.grad(same * 2, start)[0] or 0) == 2.0
 
 
+@pytest.mark.lazy
 def test_while_loops_of_many_examples_and_captures() -> None:
     f = lambda x: while_loop(lambda x: x < 10, lambda x: (x * 2,), (x,))[0]  # noqa: E731
     assert lazyt.vmap(f)(lazyt.tensor([1.0, 3.0, 20.0])).tolist() == [16.0, 12.0, 20.0]

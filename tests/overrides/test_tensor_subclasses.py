@@ -306,6 +306,7 @@ def test_modes_decide_about_captured_functions() -> None:
         assert function(x).tolist() == [3.0, 3.0]
 
 
+@pytest.mark.lazy
 def test_modes_within_captured_functions() -> None:
     def enclosed(x: Any) -> Any:
         with Tenfold():
@@ -317,6 +318,7 @@ def test_modes_within_captured_functions() -> None:
     assert "a mode decides what functions do" in " ".join(function.why())
 
 
+@pytest.mark.lazy
 def test_subclasses_in_captured_functions() -> None:
     function = torch.jit(lambda x: x * 2 + 1)
     with pytest.warns(UserWarning, match=r"leaves .* alone"):

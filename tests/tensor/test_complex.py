@@ -83,6 +83,7 @@ def test_special_values_are_those_of_c99(name: str) -> None:
             assert same or x == y or abs(x - y) <= 1e-12 * abs(y), (name, z, a, b)
 
 
+@pytest.mark.lazy
 def test_the_parts_fuse_into_one_kernel() -> None:
     z = of(Z.astype(np.complex64)).realize()
     total = ((z * z.conj()).exp() + 1j * z).abs().sum()
