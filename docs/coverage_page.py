@@ -32,7 +32,7 @@ from tests.functional.samples import (
 )
 from tests.peer_samples import exceptions, test_derivatives
 
-CALLED = ("torch", "nn.functional", "linalg", "special", "nn", "Tensor")
+CALLED = ("torch", "nn.functional", "linalg", "special", "masked", "nn", "Tensor")
 LISTED = ("nn.init", "nn.utils", "optim", "optim.lr_scheduler", "autograd", "func", "amp",
           "utils.data", "distributions", "fft")  # fmt: skip
 INTS = DTYPES[4:9]

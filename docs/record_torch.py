@@ -16,7 +16,7 @@ from typing import Any
 
 TARGET = Path(__file__).with_name("torch_api.json")
 MODULES = (
-    "nn.functional", "linalg", "special", "fft", "nn", "nn.init", "nn.utils", "optim",
+    "nn.functional", "linalg", "special", "masked", "fft", "nn", "nn.init", "nn.utils", "optim",
     "optim.lr_scheduler", "autograd", "func", "amp", "utils.data", "distributions",
 )  # fmt: skip
 

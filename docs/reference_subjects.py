@@ -182,6 +182,7 @@ MODULES = (
     ("linalg", "linalg", "lazyt.linalg"),
     ("fft", "fft", "lazyt.fft"),
     ("special", "special", "lazyt.special"),
+    ("masked", "masked", "lazyt.masked"),
     ("signal.windows", "windows", "lazyt.signal.windows"),
     ("distributions", "distributions", "lazyt.distributions"),
     ("utils.data", "data", "lazyt.utils.data"),

@@ -37,6 +37,7 @@ if _TYPE_CHECKING:
     from lazyt import fx as fx
     from lazyt import library as library
     from lazyt import linalg as linalg
+    from lazyt import masked as masked
     from lazyt import mps as mps
     from lazyt import multiprocessing as multiprocessing
     from lazyt import nn as nn
@@ -80,6 +81,7 @@ _PACKAGES = frozenset(
         "fx",
         "library",
         "linalg",
+        "masked",
         "mps",
         "multiprocessing",
         "nn",

@@ -53,6 +53,7 @@ ROOMS: dict[str, frozenset[str]] = {
     "bench": API | {"front"},  # asks the machine, and times the user's API
     # makes graphs and programs, and checks what each stage of the compiler makes of them
     "testing": API | {"front", "nn", "optim"},
+    "masked": frozenset({"nn", "linalg", "api", "errors", "config"}),
     "distributions": frozenset({"nn", "linalg", "special", "api", "errors", "config"}),
     # cuda.amp is amp on a GPU, cuda.nvtx names what the profiler shows, and graphs hold modules
     "cuda": frozenset({"amp", "nn", "profiler", "api", "errors", "config"}),

@@ -28,7 +28,11 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ),
     (
         "lazyt has no nested tensors; use padding (nn.utils.rnn.pad_sequence) and masks",
-        r"nested|jagged|to_padded_tensor|masked",
+        r"nested|jagged|to_padded_tensor",
+    ),
+    (
+        "lazyt has no tensors with a mask of their own; functions of lazyt.masked take a mask",
+        r"(masked\.)?(MaskedTensor|(as_|is_)?masked_tensor)",
     ),
     (
         "lazyt has no quantised tensors; float16 and bfloat16 are its smallest types of fractions",

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.functional.sample_values import DATA, FIXED, FLOATS, Operands, call
 from tests.functional.samples_methods import METHODS
-from tests.functional.samples_nn import LINALG, MODULES, SPECIAL, F
+from tests.functional.samples_nn import LINALG, MASKED, MODULES, SPECIAL, F
 from tests.functional.samples_torch import FUNCTIONS
 
 #: What is random, or not set at all: only shape and dtype are compared.
@@ -27,7 +27,7 @@ MOST_NUMBERS, MOST_TOGETHER = 12, 48
 
 @dataclass(frozen=True)
 class Sample:
-    """A call: ``place`` is torch, Tensor, nn.functional, linalg, special or nn.
+    """A call: ``place`` is torch, Tensor, nn.functional, linalg, special, masked or nn.
 
     ``made`` has the constructor's arguments of a module.
     """
@@ -79,6 +79,7 @@ def all_samples() -> list[Sample]:
     found = [
         *_of("torch", FUNCTIONS), *_of("Tensor", METHODS), *_inplace(), *_of("nn.functional", F),
         *_of("linalg", LINALG), *_of("special", SPECIAL),
+        *_of("masked", MASKED),
     ]  # fmt: skip
     found += [
         Sample("nn", name, text, made) for made, text, names in MODULES for name in names.split()

@@ -289,6 +289,25 @@ MODULES: list[tuple[str, str, str]] = [
     ("4, 6", "x, labels", "LinearCrossEntropyLoss"),
 ]
 
+#: Reductions and normalizations of what a mask leaves.
+MASKED: list[tuple[str, str]] = [
+    ("x, mask=mask", "sum prod amax amin argmax argmin mean median norm var std logsumexp"),
+    (
+        "x, 1, mask=mask",
+        """
+        sum prod amax amin argmax argmin mean var std cumsum cumprod logsumexp softmax
+        log_softmax softmin""",
+    ),
+    ("x, 0, keepdim=True, mask=mask", "sum prod amax amin argmax argmin mean median var std"),
+    ("x, 0, dtype=torch.float64, mask=mask[0]", "sum prod mean cumsum softmax log_softmax"),
+    ("x, 1", "sum mean argmax softmax cumprod median"),
+    ("x, (0, 1), correction=0, mask=mask", "var std"),
+    ("x, 1, 0, mask=mask", "norm"),
+    ("x, 2.0, 1, mask=mask", "normalize"),
+    ("x, float('-inf'), 1, mask=mask", "normalize norm"),
+    ("x, y, input_mask=mask, other_mask=mask.flip(1)", "logaddexp"),
+]
+
 #: Their results are complex.
 WITHOUT_LINALG = "eig eigvals"
 

@@ -15,8 +15,8 @@ from tests.functional.samples import owner_of
 API: dict[str, Any] = json.loads(
     Path(__file__).parents[2].joinpath("docs", "torch_api.json").read_text(encoding="utf-8")
 )
-PLACES = ("torch", "Tensor", "nn.functional", "linalg", "special", "nn", "nn.init", "nn.utils",
-          "optim", "optim.lr_scheduler", "autograd", "func", "utils.data")  # fmt: skip
+PLACES = ("torch", "Tensor", "nn.functional", "linalg", "special", "masked", "nn", "nn.init",
+          "nn.utils", "optim", "optim.lr_scheduler", "autograd", "func", "utils.data")  # fmt: skip
 #: Arguments that are about memory and devices that lazyt has none of; taken where they are used.
 OPTIONAL = frozenset({"layout", "pin_memory", "memory_format", "sparse_grad", "output_dtype"})
 

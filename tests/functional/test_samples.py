@@ -216,7 +216,7 @@ def test_every_sample_is_recorded() -> None:
 
 def test_every_public_function_has_a_sample() -> None:
     missing = []
-    for place in ("torch", "nn.functional", "linalg", "special", "nn"):
+    for place in ("torch", "nn.functional", "linalg", "special", "masked", "nn"):
         if owner_of(lazyt, place) is not None:
             missing += [f"{place}.{n}" for n in public(place) if n not in sampled(place)]
     methods = sampled("Tensor") | sampled("torch")

@@ -186,7 +186,13 @@ def compare(got: Any, wanted: Any, torch: Any, values: bool, phases: tuple[int, 
         if not isinstance(got, (list, tuple)) or len(got) != len(wanted):
             raise Different("kind", f"{type(got).__name__}, not {len(wanted)} results")
         for number, (g, w) in enumerate(zip(got, wanted)):
-            compare(g, w, torch, values, (0,) if number in phases and isinstance(wanted, tuple) and phases != (0,) else ())
+            compare(
+                g,
+                w,
+                torch,
+                values,
+                (0,) if number in phases and isinstance(wanted, tuple) and phases != (0,) else (),
+            )
     elif isinstance(wanted, torch.dtype):
         if str(got).rpartition(".")[2] != str(wanted).rpartition(".")[2]:
             raise Different("dtype", f"{got}, not {wanted}")
@@ -234,7 +240,11 @@ class Sweep:
         kind = getattr(torch, dtype)
         if not op.supports_dtype(kind, "cpu"):
             return None
-        grad = dtype in WITH_GRADIENTS and op.supports_autograd and kind in op.supported_backward_dtypes("cpu")
+        grad = (
+            dtype in WITH_GRADIENTS
+            and op.supports_autograd
+            and kind in op.supported_backward_dtypes("cpu")
+        )
         torch.manual_seed(0)
         try:
             samples = list(op.sample_inputs("cpu", kind, requires_grad=grad))
@@ -364,7 +374,9 @@ def summary(found: dict[str, dict[str, Any]]) -> str:
 
 def main() -> None:
     """Calls what the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", nargs="*", help="names of operators, or their beginnings with *")
     parser.add_argument("--types", nargs="*", default=TYPES)
     parser.add_argument("--limit", type=int, default=40, help="samples of an operator and dtype")
@@ -388,7 +400,10 @@ def main() -> None:
         found[op.full_name] = rows
         for dtype, row in rows.items():
             for kind, text, call in row.get("failures", [])[: chosen.show]:
-                print(f"{op.full_name} {dtype} {row['ok']}/{row['total']} [{kind}] {text} {call}", flush=True)
+                print(
+                    f"{op.full_name} {dtype} {row['ok']}/{row['total']} [{kind}] {text} {call}",
+                    flush=True,
+                )
         if chosen.out:
             chosen.out.write_text(json.dumps(found))
     print(summary(found), file=sys.stderr)

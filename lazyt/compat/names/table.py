@@ -45,7 +45,7 @@ OWN = frozenset(
         fx.operator_schemas fx.passes fx.passes.graph_drawer fx.passes.infra
         fx.passes.infra.pass_base fx.passes.shape_prop fx.passes.split_module fx.passes.utils
         fx.passes.utils.matcher_utils fx.proxy fx.subgraph_rewriter fx.traceback
-        library linalg mps multiprocessing nn nn.attention nn.functional nn.grad
+        library linalg masked mps multiprocessing nn nn.attention nn.functional nn.grad
         nn.init nn.modules nn.modules.activation nn.modules.adaptive nn.modules.batchnorm
         nn.modules.channelshuffle nn.modules.container nn.modules.conv nn.modules.distance
         nn.modules.dropout nn.modules.flatten nn.modules.fold nn.modules.instancenorm

@@ -169,7 +169,11 @@ MODULES: Table = {
             broadcast_shapes broadcast_tensors cartesian_prod cdist chain_matmul einsum lu
             meshgrid norm split stft istft tensordot unique unique_consecutive unravel_index""",
     },
-    "masked": {_SPARSE: "MaskedTensor as_masked_tensor masked_tensor"},
+    "masked": {
+        Refused(
+            "lazyt has no tensors with a mask of their own; functions of lazyt.masked take a mask"
+        ): "MaskedTensor as_masked_tensor is_masked_tensor masked_tensor",
+    },
     "nested": {
         Refused(
             "lazyt has no nested tensors; use padding (nn.utils.rnn.pad_sequence) and masks"
