@@ -285,14 +285,17 @@ class Routine:
 
     Attributes:
         name: the word that a CallPhase has.
-        writes, work: type and shape of each buffer beside the one it reads.
+        writes, work: type and shape of each buffer beside the first one it reads; None where the
+            routine's user says how much scratch it needs.
         settings: names of its numbers.
+        reads: how many buffers it reads.
     """
 
     name: str
     writes: tuple[Wanted, ...]
-    work: tuple[Wanted, ...]
+    work: tuple[Wanted | None, ...]
     settings: tuple[str, ...]
+    reads: int = 1
 
     def complaints(
         self,
@@ -302,15 +305,16 @@ class Routine:
         settings: dict[str, int],
     ) -> list[str]:
         """What is wrong with the buffers and settings of a call; empty when nothing is."""
-        if len(reads) != 1 or not reads[0].shape:
-            return [f"{self.name} reads the rows of one buffer"]
+        if len(reads) != self.reads or not reads[0].shape:
+            count = "one buffer" if self.reads == 1 else f"the first of {self.reads} buffers"
+            return [f"{self.name} reads the rows of {count}"]
         out: list[str] = []
         for word, found, wanted in (("writes", writes, self.writes), ("needs", work, self.work)):
             if len(found) != len(wanted):
                 out.append(f"{self.name} {word} {len(wanted)} buffers, not {len(found)}")
                 continue
             for buffer, want in zip(found, wanted):
-                dtype, shape = want(reads[0])
+                dtype, shape = (reads[0].dtype, buffer.shape) if want is None else want(reads[0])
                 if buffer.dtype is not dtype or buffer.shape != shape:
                     text = f"{dtype.name}{list(shape)}"
                     out.append(f"{self.name} takes {text} where {buffer.name} stands")
@@ -334,13 +338,32 @@ def twice(source: Buffer) -> tuple[DType, tuple[int, ...]]:
     return source.dtype, (2, *source.shape)
 
 
-#: Every row in ascending (or descending) order: its values, the permutation that sorts it, or both.
-#: Equal elements stay in order; NaN is the largest; 0 equals -0.
+def half_spectrum(source: Buffer) -> tuple[DType, tuple[int, ...]]:
+    """Pairs of the first half of the frequencies of a row of real points, and one more."""
+    return source.dtype, (*source.shape[:-1], source.shape[-1] // 2 + 1, 2)
+
+
+def real_points(source: Buffer) -> tuple[DType, tuple[int, ...]]:
+    """The real points of a row of which that is the spectrum."""
+    return source.dtype, (*source.shape[:-2], 2 * (source.shape[-2] - 1))
+
+
+_STAGES = ("rows", "columns", "first", "second", "sign")
+
+#: Sorting: every row in ascending (or descending) order: its values, the permutation that sorts it,
+#: or both. Equal elements stay in order; NaN is the largest; 0 equals -0.
+#: Fourier transforms: every row of complex points (pairs along a last axis), of real points to the
+#: first half of their spectrum, and back. The second buffer has the constants, for ``rows`` times
+#: ``columns`` complex points in stages of the sizes that ``first`` and ``second`` pack
+#: (``ops/fourier/tables.py``).
 ROUTINES: dict[str, Routine] = {
     routine.name: routine
     for routine in (
         Routine("sort_values", (same,), (same,), ("descending",)),
         Routine("sort_order", (positions,), (twice, positions), ("descending",)),
         Routine("sort_both", (same, positions), (twice, positions), ("descending",)),
+        Routine("fourier_complex", (same,), (None,), _STAGES, 2),
+        Routine("fourier_half", (half_spectrum,), (None,), _STAGES, 2),
+        Routine("fourier_real", (real_points,), (None,), _STAGES, 2),
     )
 }

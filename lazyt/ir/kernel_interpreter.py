@@ -18,6 +18,8 @@ import numpy as np
 
 from lazyt.errors import BoundsError, InternalError, ShapeError
 from lazyt.ir.dtypes import DType, bfloat16, decode_bfloat16, encode_bfloat16, float16
+from lazyt.ir.fourier.evaluation import transformed
+from lazyt.ir.fourier.tables import lanes
 from lazyt.ir.index import (
     Axis,
     Datum,
@@ -583,8 +585,14 @@ class _Interpreter:
             self.plain(item, scope)
 
     def call(self, phase: CallPhase) -> None:
-        """A routine: what sorts rows."""
+        """A routine: what sorts or transforms rows."""
         buffer, source = self.arrays[phase.reads[0]]
+        if phase.routine.startswith("fourier_"):
+            _, table = self.arrays[phase.reads[1]]
+            kind, sign = phase.routine.removeprefix("fourier_"), dict(phase.settings)["sign"]
+            found = transformed(kind, sign, source, table, lanes(buffer.dtype))
+            self.arrays[phase.writes[0]][1][...] = found
+            return
         if not phase.routine.startswith("sort_"):
             raise InternalError("ir.kernel_interpreter", f"unknown routine {phase.routine}")
         keys = widen(source, buffer.dtype)

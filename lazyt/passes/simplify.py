@@ -13,7 +13,8 @@ def simplify(roots: Sequence[Node]) -> list[Node]:
     """Joins movement ops with movement ops, and drops those that do nothing.
 
     ``reshape(reshape(x)) -> reshape(x)``, ``permute(permute(x)) -> permute(x)``, identities
-    vanish, and so do writes of nothing and what a write of everything covers. Slices are taken from
+    vanish, and so do writes of nothing and what a write of everything covers; a value that is put
+    together again from its slices is that value. Slices are taken from
     what elements come from (``sliced``). A contraction of which only a permutation is read is
     computed in that order. Leaves arithmetic alone: rewriting it could change rounding, NaN or
     signed zeros. May run at any time.
@@ -47,6 +48,8 @@ def _change(node: Node, inputs: tuple[Node, ...], uses: Counter[Node]) -> Node:
         return inputs[0]
     if name == "slice":
         return sliced(inputs[0], ranges_of(node), not read_once)
+    if name == "concat":
+        return _rejoined(node) or node
     if name == "flip" and not node.params.axes:
         return inputs[0]
     if name in ("update", "scatter") and inputs[-1].size == 0:
@@ -54,6 +57,21 @@ def _change(node: Node, inputs: tuple[Node, ...], uses: Counter[Node]) -> Node:
     if name == "update" and _writes_all(node):
         return inputs[1]
     return node
+
+
+def _rejoined(node: Node) -> Node | None:
+    """The value that a concatenation puts together again from its slices; None for others."""
+    axis, start, source = node.params.axis, 0, None
+    for piece in node.inputs:
+        if piece.op.name != "slice" or source not in (None, piece.inputs[0]):
+            return None
+        source = piece.inputs[0]
+        for number, (first, size, step) in enumerate(ranges_of(piece)):
+            whole = (first, size) == ((start, size) if number == axis else (0, source.shape[number]))
+            if not whole or (step != 1 and size > 1):
+                return None
+        start += piece.shape[axis]
+    return source if source is not None and source.shape == node.shape else None
 
 
 def _in_order(node: Node, axes: Sequence[int]) -> Node:

@@ -9,12 +9,15 @@ from lazyt.codegen.c.family import Expressions
 from lazyt.codegen.loops.forms import SERIAL_WORK
 from lazyt.errors import LazytError
 from lazyt.ir.dtypes import DType, order_numbers
+from lazyt.ir.fourier.tables import KINDS
 from lazyt.ir.kernel import CallPhase, CustomPhase
 
 #: Multiply-adds that a byte of a user's kernel is taken to cost.
 BYTE_COST = 2
 #: Multiply-adds that sorting an element costs about as much as.
 SORT_COST = 20
+#: The same of transforming a number, for each doubling of their number.
+FOURIER_COST = 1
 #: Longest row that is sorted by ranks.
 SHORT = 64
 #: Length from which rows are worth compiling a quicksort for.
@@ -32,9 +35,11 @@ def order_constants(dtype: DType) -> list[ct.Node]:
 
 
 def routine_c(phase: CallPhase, e: Expressions) -> list[ct.Node]:
-    """The statements that call a user's function, or a sorting routine for all rows."""
+    """The statements that call a user's function, or a routine for all rows."""
     if isinstance(phase, CustomPhase):
         return custom_c(phase, e)
+    if phase.routine.startswith("fourier_"):
+        return _fourier_c(phase, e)
     source = e.buffers[phase.reads[0]]
     size, length = math.prod(source.shape), source.shape[-1]
     if size == 0:
@@ -62,6 +67,27 @@ def routine_c(phase: CallPhase, e: Expressions) -> list[ct.Node]:
     serial = size * SORT_COST < SERIAL_WORK
     numbers.append(ct.integer(1) if serial else ct.name("threads"))
     return [e.prelude(name + unsigned(source.dtype), *rows, *pointers, *numbers)]
+
+
+def _fourier_c(phase: CallPhase, e: Expressions) -> list[ct.Node]:
+    """The call that transforms all rows."""
+    source, target = e.buffers[phase.reads[0]], e.buffers[phase.writes[0]]
+    if not math.prod(source.shape):
+        return []
+    given = dict(phase.settings)
+    kind = phase.routine.removeprefix("fourier_")
+    length = given["rows"] * given["columns"]
+    size = {"complex": 2 * length, "half": 2 * length, "real": 2 * length + 2}[kind]
+    rows = math.prod(source.shape) // size
+    numbers = [
+        rows, given["rows"], given["columns"], given["first"], given["second"],
+        int(given["sign"] > 0), KINDS.index(kind),
+    ]  # fmt: skip
+    buffers = (*phase.reads, target.name, *phase.work)
+    serial = rows * length * FOURIER_COST * math.log2(length) < SERIAL_WORK
+    threads = ct.integer(1) if serial else ct.name("threads")
+    name = f"lz_fourier_{source.dtype.suffix}"
+    return [e.prelude(name, *map(ct.integer, numbers), *map(ct.name, buffers), threads)]
 
 
 # Kernels of users' own.

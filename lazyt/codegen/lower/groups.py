@@ -12,6 +12,7 @@ from lazyt.codegen.lower.heavy import lower_contract, lower_scan, lower_scatter,
 from lazyt.codegen.lower.rows import lower_band_rows, lower_rows
 from lazyt.errors import InternalError, LazytError
 from lazyt.ir.dtypes import DType, int64
+from lazyt.ir.fourier.tables import packed, plan_of, points, work_size
 from lazyt.ir.graph import Node, source_text
 from lazyt.ir.group import Group
 from lazyt.ir.index import Axis, Load, delinearize, replace_axes, sub_expressions, variable
@@ -67,6 +68,8 @@ def lower_group(
         phases += lower_scan(group, buffers)
     elif group.kind == "sort":
         phases += lower_sort(group, buffers)
+    elif group.kind == "fourier":
+        phases += lower_fourier(group, buffers)
     elif group.kind == "custom":
         phases += lower_custom(group, buffers)
     elif group.kind == "band":
@@ -193,6 +196,37 @@ def lower_sort(group: Group, buffers: Buffers) -> list[AnyPhase]:
     settings = (("descending", int(node.params.descending)),)
     names = tuple(b.name for b in work)
     phases.append(CallPhase(routine, (read.name,), writes, names, settings))
+    return phases
+
+
+# Lowers Fourier transforms: operands into memory unless they lie there, then one call for all rows.
+
+
+def lower_fourier(group: Group, buffers: Buffers) -> list[AnyPhase]:
+    """The transforms of all rows."""
+    node = group.head
+    assert node is not None
+    phases: list[AnyPhase] = []
+    reads: list[str] = []
+    for source in node.inputs:
+        if source in buffers.external:
+            read = buffers.of(source)
+        else:
+            read = _scratch(buffers, source.dtype, source.shape)
+            phases.append(_fill(read, source, buffers))
+        reads.append(read.name)
+    kind, sign = node.params
+    source = node.inputs[0]
+    n = points(kind, source.shape)
+    plan = plan_of(n)
+    assert plan is not None
+    work = _scratch(buffers, node.dtype, (work_size(node.size // n, n, node.dtype),))
+    settings = (
+        ("rows", plan.a), ("columns", plan.b), ("first", packed(plan.first)),
+        ("second", packed(plan.second)), ("sign", sign),
+    )  # fmt: skip
+    written = (buffers.of(node).name,)
+    phases.append(CallPhase(f"fourier_{kind}", tuple(reads), written, (work.name,), settings))
     return phases
 
 

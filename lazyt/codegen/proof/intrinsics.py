@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 from lazyt.codegen.matmul.matrix_registers import SQUARE
 from lazyt.codegen.matmul.spec import ITEM_BYTES
 from lazyt.codegen.proof.facts import Form, Memory, Pointer
+from lazyt.ir.dtypes import float32, float64
+from lazyt.ir.fourier.tables import KINDS, table_size, work_size
 
 _TILE = re.compile(
     r"lz_(gemm|slide|along|broad|lines)_[a-z0-9]+?_(\d+)x(\d+)v\d+(?:ahead)?(apart)?$"
@@ -25,6 +27,7 @@ _LAY = re.compile(r"lz_lay_[a-z0-9]+?_(\d+)x\d+(_apart)?$")
 _DOTS = re.compile(r"lz_dots_[a-z0-9]+?_(\d+)x(\d+)v\d+(?:apart|cached)?$")
 _ROWS = re.compile(r"lz_(rows|finite|reach)_[a-z]+\d+(?:_(\d+)x(\d+)v\d+p\d+)?$")
 _MOVE = re.compile(r"lz_(turn|panel|spread)_[a-z]+\d+_v(\d+)$")
+_FOURIER = re.compile(r"lz_fourier_f(?:32|64)$")
 _BESIDE = re.compile(r"lz_beside_[a-z]+\d+_(\d+)x(\d+)g(\d+)v(\d+)$")
 
 
@@ -38,6 +41,8 @@ class Access(NamedTuple):
 
 def tile_accesses(name: str, arguments: Sequence[Any]) -> list[Access] | None:
     """The accesses of a call; None for other functions, none at all where it is not understood."""
+    if _FOURIER.match(name):
+        return _transform(arguments)
     tile, move, lay = _TILE.match(name), _MOVE.match(name), _LAY.match(name)
     dots, lines, mat = _DOTS.match(name), _ROWS.match(name), _MAT.match(name)
     beside = _BESIDE.match(name)
@@ -78,6 +83,25 @@ def tile_accesses(name: str, arguments: Sequence[Any]) -> list[Access] | None:
         )
     except (IndexError, ValueError):
         return []
+
+
+def _transform(arguments: Sequence[Any]) -> list[Access]:
+    """``(rows, a, b, first, second, sign, kind, x, table, y, work, threads)``."""
+    places = [a for a in arguments if isinstance(a, Pointer)]
+    forms = [a for a in arguments if isinstance(a, Form)]
+    try:
+        rows, a, b, _, _, _, kind = map(_fixed, forms[:7])
+        x, table, y, work = places
+        name = KINDS[kind]
+        dtype = {4: float32, 8: float64}[x.item]
+    except (IndexError, KeyError, ValueError):
+        return []
+    half = 2 * (a * b + 1)
+    sizes = (
+        rows * (half if name == "real" else 2 * a * b), table_size(name, a * b, dtype),
+        rows * (half if name == "half" else 2 * a * b), work_size(rows, a * b, dtype),
+    )  # fmt: skip
+    return [_whole(place, size) for place, size in zip((x, table, y, work), sizes)]
 
 
 def _fixed(form: Form) -> int:

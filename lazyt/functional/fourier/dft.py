@@ -19,8 +19,10 @@ from lazyt import ops
 from lazyt.functional.fourier import tables
 from lazyt.functional.operands import mapped
 from lazyt.ir.forms import place_of
+from lazyt.ir.fourier.tables import plan_of
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call
+from lazyt.ops.fourier.transform import fourier
 
 #: From so many elements that have one twiddle factor, a loop over them takes it out of a register;
 #: of fewer, each has its own in memory.
@@ -32,6 +34,11 @@ def transform(x: Node, sign: int, scale: float) -> Node:
     _, batch, n, inner = x.shape
     if not x.size:
         return ops.broadcast_to(ops.constant(0, x.dtype), (2, batch, n, inner))
+    if has_kernel("complex", n, x):
+        if x.shape[0] == 1:
+            x = ops.pad(x, (0,) * 4, (1, 0, 0, 0), (0,) * 4, 0)
+        pairs = along_rows("complex", ops.permute(x, (1, 3, 2, 0)), n, sign, scale)
+        return ops.permute(pairs, (3, 0, 2, 1))
     left, done = n, inner
     sizes = tables.factors(n)
     for number, size in enumerate(sizes, 1):
@@ -84,6 +91,23 @@ def _bluestein(x: Node, sign: int, scale: float) -> Node:
     second = tables.chirp(size, sign, scale, x.dtype, place)
     x = _times(x, ops.reshape(second, (2, 1, size, 1)))
     return ops.permute(ops.reshape(x, (2, batch, size, rest, done)), (0, 1, 3, 2, 4))
+
+
+# ------------------------------------------------------------------ kernels of whole rows
+
+
+def has_kernel(kind: str, n: int, x: Node) -> bool:
+    """Whether transforms of ``n`` points are one kernel where ``x`` is: on CPUs, of even numbers of
+    points in real ones, without large prime factors."""
+    count = n if kind == "complex" else n // 2
+    whole = kind == "complex" or n % 2 == 0
+    return whole and n > tables.DENSE and not place_of(x.form) and plan_of(count) is not None
+
+
+def along_rows(kind: str, x: Node, n: int, sign: int, scale: float) -> Node:
+    """The rows of an operand of the ``fourier`` op, transformed."""
+    count = n if kind == "complex" else n // 2
+    return fourier(kind, sign, x, tables.constants(kind, count, scale, x.dtype, ""))
 
 
 def plane(x: Node, number: int) -> Node:

@@ -8,7 +8,6 @@ before, however large the transform.
 from __future__ import annotations
 
 import atexit
-import math
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache
@@ -20,6 +19,8 @@ import numpy as np
 from lazyt.functional.creation.nesting import stored
 from lazyt.handle.device import transferred
 from lazyt.ir.dtypes import DType
+from lazyt.ir.fourier.tables import circle
+from lazyt.ir.fourier.tables import table as fourier_table
 from lazyt.ir.graph import Node
 
 Array = np.ndarray[Any, Any]
@@ -57,19 +58,6 @@ class _Leaves:
 _leaves = _Leaves()
 # Memory of a device is given back before the driver is gone.
 atexit.register(_leaves.nodes.clear)
-
-
-def circle(numerators: Array, n: int) -> tuple[Array, Array]:
-    """Cosine and sine of ``2 pi numerators / n``, in float64."""
-    eighth, rest = np.divmod((numerators.astype(np.int64) % n) * 8, n)
-    # In odd eighths from the far end, so that the angle is at most an eighth of a turn.
-    odd = eighth % 2 == 1
-    angle = np.where(odd, n - rest, rest) * (math.pi / 4 / n)
-    cos, sin = np.cos(angle), np.sin(angle)
-    swap = (eighth + 1) // 2 % 2 == 1
-    x, y = np.where(swap, sin, cos), np.where(swap, cos, sin)
-    x = np.where((eighth >= 2) & (eighth < 6), -x, x)
-    return x, np.where(eighth >= 4, -y, y)
 
 
 def _leaf(name: str, arguments: tuple[Any, ...], dtype: DType, place: str) -> Node:
@@ -157,9 +145,14 @@ def _chirp_spectrum(n: int, length: int, sign: int) -> Array:
     return np.stack([found.real, found.imag])
 
 
+def constants(kind: str, n: int, scale: float, dtype: DType, place: str) -> Node:
+    """The table of the ``fourier`` op; ``n`` is the number of complex points."""
+    return _leaf("constants", (kind, n, scale, dtype), dtype, place)
+
+
 _TABLES: dict[str, Callable[..., Array]] = {
     "matrix": _matrix, "half_matrix": _half_matrix, "twiddles": _twiddles, "chirp": _chirp,
-    "chirp_spectrum": _chirp_spectrum,
+    "chirp_spectrum": _chirp_spectrum, "constants": fourier_table,
 }  # fmt: skip
 
 

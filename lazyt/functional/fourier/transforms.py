@@ -129,16 +129,52 @@ def _fit(node: Node, axis: int, n: int) -> Node:
     return ops.pad(ops.slice_(node, none, sizes, [1] * rank), none, high, none, 0)
 
 
-def _planes(node: Node) -> Node:
-    """[parts, ...] of a value, which has one part when it is real."""
+def _pairs(node: Node) -> Node:
+    """[..., 2] of a complex value, as in memory; a real one as it is."""
     if node.dtype.kind != "c":
-        return ops.reshape(ops.cast(node, inexact(node.dtype)), (1, *node.shape))
-    return dft.together(ops.apply("real", node), ops.apply("imag", node))
+        return ops.cast(node, inexact(node.dtype))
+    parts = ops.apply("real", node), ops.apply("imag", node)
+    return ops.concat([ops.reshape(part, (*part.shape, 1)) for part in parts], len(node.shape))
 
 
 def _complex(x: Node) -> Node:
-    """The value of two planes."""
-    return ops.apply("complex", dft.plane(x, 0), dft.plane(x, 1))
+    """The value of pairs."""
+    rank = len(x.shape) - 1
+
+    def part(number: int) -> Node:
+        one = ops.slice_(x, (*(0,) * rank, number), (*x.shape[:rank], 1), (1,) * (rank + 1))
+        return ops.reshape(one, x.shape[:rank])
+
+    return ops.apply("complex", part(0), part(1))
+
+
+def _with_zeros(x: Node) -> Node:
+    """Pairs of real numbers with imaginary parts of zero."""
+    rank = len(x.shape)
+    x = ops.reshape(x, (*x.shape, 1))
+    return ops.pad(x, (0,) * (rank + 1), (*(0,) * rank, 1), (0,) * (rank + 1), 0)
+
+
+def _planes(x: Node, axis: int, rank: int) -> Node:
+    """[parts, before, points, after] of pairs, or of real numbers, of this rank."""
+    if len(x.shape) == rank:
+        return ops.reshape(x, (1, *_about(x.shape, axis)))
+    return ops.permute(ops.reshape(x, (*_about(x.shape[:-1], axis), 2)), (3, 0, 1, 2))
+
+
+def _from_planes(x: Node, shape: Shape) -> Node:
+    """Pairs of this shape from [2, before, points, after]."""
+    return ops.reshape(ops.permute(x, (1, 2, 3, 0)), (*shape, 2))
+
+
+def _rowwise(kind: str, x: Node, axis: int, n: int, rank: int, sign: int, scale: float) -> Node:
+    """Transforms along one axis of pairs or real numbers of this rank, by one kernel for all."""
+    pairs = [*range(rank, len(x.shape))]
+    order = [*(a for a in range(rank) if a != axis), axis]
+    x = ops.permute(x, order + pairs)
+    x = dft.along_rows(kind, x, n, sign, scale)
+    pairs = [*range(rank, len(x.shape))]
+    return ops.permute(x, [order.index(a) for a in range(rank)] + pairs)
 
 
 def _about(shape: Shape, axis: int) -> Shape:
@@ -150,11 +186,13 @@ def _with(shape: Shape, axis: int, n: int) -> Shape:
     return (*shape[:axis], n, *shape[axis + 1 :])
 
 
-def _along(x: Node, axis: int, sign: int, scale: float) -> Node:
-    """Planes transformed along one axis of the value."""
-    shape = x.shape[1:]
-    x = dft.transform(ops.reshape(x, (x.shape[0], *_about(shape, axis))), sign, scale)
-    return ops.reshape(x, (2, *shape))
+def _along(x: Node, axis: int, rank: int, sign: int, scale: float) -> Node:
+    """Pairs, or real numbers, of this rank, transformed along one axis to pairs."""
+    shape, n = x.shape[:rank], x.shape[axis]
+    if x.size and dft.has_kernel("complex", n, x):
+        x = x if len(x.shape) > rank else _with_zeros(x)
+        return _rowwise("complex", x, axis, n, rank, sign, scale)
+    return _from_planes(dft.transform(_planes(x, axis, rank), sign, scale), shape)
 
 
 def complex_to_complex(
@@ -166,9 +204,9 @@ def complex_to_complex(
     if not axes:
         kind = inexact(node.dtype)
         return ops.cast(node, kind if kind.kind == "c" else kind.to_complex())
-    x = _planes(node)
+    x, rank = _pairs(node), len(node.shape)
     for number, axis in enumerate(reversed(axes), 1):
-        x = _along(x, axis, sign, scale if number == len(axes) else 1.0)
+        x = _along(x, axis, rank, sign, scale if number == len(axes) else 1.0)
     return _complex(x)
 
 
@@ -178,21 +216,21 @@ def real_to_complex(
     """Transforms of a real node: along the last of the axes the first half of the frequencies."""
     for axis, n in zip(axes, sizes):
         node = _fit(node, axis, n)
-    x = _planes(node)
-    shape, axis, n = node.shape, axes[-1], sizes[-1]
-    x = ops.reshape(x, (1, *_about(shape, axis)))
-    x = _half_spectrum(x, sign, scale if len(axes) == 1 else 1.0)
-    x = ops.reshape(x, (2, *_with(shape, axis, n // 2 + 1)))
+    x, rank = _pairs(node), len(node.shape)
+    x = _half_spectrum(x, axes[-1], sizes[-1], sign, scale if len(axes) == 1 else 1.0)
     for number, other in enumerate(reversed(axes[:-1]), 2):
-        x = _along(x, other, sign, scale if number == len(axes) else 1.0)
+        x = _along(x, other, rank, sign, scale if number == len(axes) else 1.0)
     return _complex(x)
 
 
-def _half_spectrum(x: Node, sign: int, scale: float) -> Node:
-    _, batch, n, inner = x.shape
+def _half_spectrum(x: Node, axis: int, n: int, sign: int, scale: float) -> Node:
+    """Pairs of the first half of the frequencies of real numbers."""
+    rank, shape = len(x.shape), _with(x.shape, axis, n // 2 + 1)
     if not x.size:
-        return ops.broadcast_to(ops.constant(0, x.dtype), (2, batch, n // 2 + 1, inner))
-    return dft.half_spectrum(x, sign, scale)
+        return ops.broadcast_to(ops.constant(0, x.dtype), (*shape, 2))
+    if dft.has_kernel("half", n, x):
+        return _rowwise("half", x, axis, n, rank, sign, scale)
+    return _from_planes(dft.half_spectrum(_planes(x, axis, rank), sign, scale), shape)
 
 
 def complex_to_real(
@@ -204,13 +242,14 @@ def complex_to_real(
     for other, points in zip(axes[:-1], sizes):
         node = _fit(node, other, points)
     node = _fit(node, axis, n // 2 + 1)
-    x = _planes(node)
-    if x.shape[0] == 1:
-        x = ops.pad(x, (0,) * len(x.shape), (1, *(0,) * len(node.shape)), (0,) * len(x.shape), 0)
+    x, rank = _pairs(node), len(node.shape)
+    x = x if len(x.shape) > rank else _with_zeros(x)
     for other in axes[:-1]:
-        x = _along(x, other, sign, 1.0)
-    x = ops.reshape(x, (2, *_about(node.shape, axis)))
-    return ops.reshape(dft.real_signal(x, n, sign, scale), _with(node.shape, axis, n))
+        x = _along(x, other, rank, sign, 1.0)
+    if x.size and dft.has_kernel("real", n, x):
+        return _rowwise("real", x, axis, n, rank, sign, scale)
+    found = dft.real_signal(_planes(x, axis, rank), n, sign, scale)
+    return ops.reshape(found, _with(node.shape, axis, n))
 
 
 # --------------------------------------------------------------------------- results

@@ -1,0 +1,521 @@
+// Discrete Fourier transforms of rows of n = a * b points, each seen as a matrix of a rows and b
+// columns (Bailey, "FFTs in external or hierarchical memory", 1990): transforms of the columns, the
+// twiddle factors, and transforms along the rows, whose results are columns again. So every vector
+// holds neighbouring columns, however wide vectors are, and no sum depends on that width.
+//
+// A block is a number of rows of LANES neighbouring columns, their real parts before the imaginary
+// ones. Transforms of columns are made in place, in stages of 2 to 8 or an odd prime number of points
+// (Gentleman, Sande, "Fast Fourier transforms - for fun and profit", 1966): where frequencies are
+// then is `order`. A transform with the other sign is one with real and imaginary parts exchanged.
+//
+// Of the sizes of stages each takes four bits, the first stage the lowest ones. Of real points, two
+// neighbours are the parts of one complex number: half as many points, and a pass over the spectrum.
+
+//@ lz_fourier_width
+// Bytes of a vector.
+#if defined(__AVX512F__)
+#define LZ_FOURIER_BYTES 64
+#elif defined(__AVX__)
+#define LZ_FOURIER_BYTES 32
+#else
+#define LZ_FOURIER_BYTES 16
+#endif
+
+//@ lz_fourier_v_@S [floats]
+typedef lz_@S lz_fourier_v_@S
+    __attribute__((vector_size(LZ_FOURIER_BYTES), aligned(@{4|8}), may_alias));
+enum {
+  lz_fourier_lanes_@S = @{16|8},
+  lz_fourier_row_@S = 2 * lz_fourier_lanes_@S,
+  lz_fourier_one_@S = LZ_FOURIER_BYTES / @{4|8}
+};
+// lz_fourier_width
+
+//@ lz_fourier_cross_@S [floats]
+// (x + iy) times the number at w, in place.
+LZ_FN void lz_fourier_cross_@S(lz_fourier_v_@S *x, lz_fourier_v_@S *y, const lz_@S *w) {
+  lz_fourier_v_@S u = *x * w[0] - *y * w[1];
+  *y = *x * w[1] + *y * w[0];
+  *x = u;
+}
+
+//@ lz_fourier_two_@S [floats]
+// A stage of 2 points: `count` blocks of 2 * m rows; w has one factor for each of the m.
+LZ_LONG_FN void lz_fourier_two_@S(lz_@S *x, lz_i64 count, lz_i64 m, const lz_@S *w) {
+  typedef lz_fourier_v_@S V;
+  const lz_i64 step = m * lz_fourier_row_@S, im = lz_fourier_lanes_@S;
+  for (lz_i64 k = 0; k < count; k++)
+    for (lz_i64 p = 0; p < m; p++)
+      for (lz_i64 l = 0; l < im; l += lz_fourier_one_@S) {
+        lz_@S *at = x + (k * 2 * m + p) * lz_fourier_row_@S + l;
+        V ar = *(V *)at, ai = *(V *)(at + im);
+        V br = *(V *)(at + step), bi = *(V *)(at + step + im);
+        V cr = ar - br, ci = ai - bi;
+        *(V *)at = ar + br;
+        *(V *)(at + im) = ai + bi;
+        if (m > 1) lz_fourier_cross_@S(&cr, &ci, w + p * 2);
+        *(V *)(at + step) = cr;
+        *(V *)(at + step + im) = ci;
+      }
+}
+
+//@ lz_fourier_four_@S [floats]
+// A stage of 4 points; w has three factors for each of the m.
+LZ_LONG_FN void lz_fourier_four_@S(lz_@S *x, lz_i64 count, lz_i64 m, const lz_@S *w) {
+  typedef lz_fourier_v_@S V;
+  const lz_i64 step = m * lz_fourier_row_@S, im = lz_fourier_lanes_@S;
+  for (lz_i64 k = 0; k < count; k++)
+    for (lz_i64 p = 0; p < m; p++)
+      for (lz_i64 l = 0; l < im; l += lz_fourier_one_@S) {
+        lz_@S *at = x + (k * 4 * m + p) * lz_fourier_row_@S + l;
+        const lz_@S *u = w + p * 6;
+        V ar = *(V *)at, ai = *(V *)(at + im);
+        V br = *(V *)(at + step), bi = *(V *)(at + step + im);
+        V cr = *(V *)(at + 2 * step), ci = *(V *)(at + 2 * step + im);
+        V dr = *(V *)(at + 3 * step), di = *(V *)(at + 3 * step + im);
+        V er = ar + cr, ei = ai + ci, fr = ar - cr, fi = ai - ci;
+        V gr = br + dr, gi = bi + di, hr = br - dr, hi = bi - di;
+        *(V *)at = er + gr;
+        *(V *)(at + im) = ei + gi;
+        V sr = fr + hi, si = fi - hr, tr = er - gr, ti = ei - gi, ur = fr - hi, ui = fi + hr;
+        if (m > 1) {
+          lz_fourier_cross_@S(&sr, &si, u);
+          lz_fourier_cross_@S(&tr, &ti, u + 2);
+          lz_fourier_cross_@S(&ur, &ui, u + 4);
+        }
+        *(V *)(at + step) = sr;
+        *(V *)(at + step + im) = si;
+        *(V *)(at + 2 * step) = tr;
+        *(V *)(at + 2 * step + im) = ti;
+        *(V *)(at + 3 * step) = ur;
+        *(V *)(at + 3 * step + im) = ui;
+      }
+}
+
+//@ lz_fourier_eight_@S [floats]
+// A stage of 8 points; w has seven factors for each of the m.
+LZ_LONG_FN void lz_fourier_eight_@S(lz_@S *x, lz_i64 count, lz_i64 m, const lz_@S *w) {
+  typedef lz_fourier_v_@S V;
+  const lz_i64 step = m * lz_fourier_row_@S, im = lz_fourier_lanes_@S;
+  const lz_@S half = @{0.70710678118654752440f|0.70710678118654752440};
+  for (lz_i64 k = 0; k < count; k++)
+    for (lz_i64 p = 0; p < m; p++)
+      for (lz_i64 l = 0; l < im; l += lz_fourier_one_@S) {
+        lz_@S *at = x + (k * 8 * m + p) * lz_fourier_row_@S + l;
+        const lz_@S *u = w + p * 14;
+        V er[4], ei[4], or[4], oi[4];
+#define LZ_HALVES(j)                                                                       \
+  {                                                                                        \
+    V ar = *(V *)(at + (j) * step), ai = *(V *)(at + (j) * step + im);                     \
+    V br = *(V *)(at + (j + 4) * step), bi = *(V *)(at + (j + 4) * step + im);             \
+    er[j] = ar + br;                                                                       \
+    ei[j] = ai + bi;                                                                       \
+    or[j] = ar - br;                                                                       \
+    oi[j] = ai - bi;                                                                       \
+  }
+        LZ_HALVES(0) LZ_HALVES(1) LZ_HALVES(2) LZ_HALVES(3)
+#undef LZ_HALVES
+        // The odd half times the first three eighths of a turn.
+        V t = (or[1] + oi[1]) * half;
+        oi[1] = (oi[1] - or[1]) * half;
+        or[1] = t;
+        t = or[2];
+        or[2] = oi[2];
+        oi[2] = -t;
+        t = (oi[3] - or[3]) * half;
+        oi[3] = -((or[3] + oi[3]) * half);
+        or[3] = t;
+#define LZ_FOUR(r, i, at0, u0)                                                             \
+  {                                                                                        \
+    V ar = r[0] + r[2], ai = i[0] + i[2], br = r[0] - r[2], bi = i[0] - i[2];              \
+    V cr = r[1] + r[3], ci = i[1] + i[3], dr = r[1] - r[3], di = i[1] - i[3];              \
+    LZ_OUT(at0, ar + cr, ai + ci)                                                          \
+    LZ_OUT(at0 + 2, br + di, bi - dr)                                                      \
+    LZ_OUT(at0 + 4, ar - cr, ai - ci)                                                      \
+    LZ_OUT(at0 + 6, br - di, bi + dr)                                                      \
+  }
+#define LZ_OUT(j, real, imaginary)                                                         \
+  {                                                                                        \
+    V yr = real, yi = imaginary;                                                           \
+    if ((j) > 0 && m > 1) lz_fourier_cross_@S(&yr, &yi, u + 2 * (j) - 2);                  \
+    *(V *)(at + (j) * step) = yr;                                                          \
+    *(V *)(at + (j) * step + im) = yi;                                                     \
+  }
+        LZ_FOUR(er, ei, 0, u)
+        LZ_FOUR(or, oi, 1, u)
+#undef LZ_FOUR
+#undef LZ_OUT
+      }
+}
+
+//@ lz_fourier_odd_@S [floats]
+// A stage of an odd number of points r; w has r - 1 factors for each of the m, behind cosine and sine
+// of the multiples of an r-th of a turn.
+LZ_FN void lz_fourier_odd_@S(lz_@S *x, lz_i64 count, lz_i64 m, const lz_@S *w, const int r) {
+  typedef lz_fourier_v_@S V;
+  const lz_i64 step = m * lz_fourier_row_@S, im = lz_fourier_lanes_@S;
+  for (lz_i64 k = 0; k < count; k++)
+    for (lz_i64 p = 0; p < m; p++)
+      for (lz_i64 l = 0; l < im; l += lz_fourier_one_@S) {
+        lz_@S *at = x + (k * r * m + p) * lz_fourier_row_@S + l;
+        const lz_@S *u = w + 2 * r + p * (2 * r - 2);
+        V sr[6], si[6], dr[6], di[6];
+        const V fr = *(V *)at, fi = *(V *)(at + im);
+        V zr = fr, zi = fi;
+        for (int j = 1; 2 * j < r; j++) {
+          V ar = *(V *)(at + j * step), ai = *(V *)(at + j * step + im);
+          V br = *(V *)(at + (r - j) * step), bi = *(V *)(at + (r - j) * step + im);
+          sr[j - 1] = ar + br;
+          si[j - 1] = ai + bi;
+          dr[j - 1] = ar - br;
+          di[j - 1] = ai - bi;
+          zr += sr[j - 1];
+          zi += si[j - 1];
+        }
+        *(V *)at = zr;
+        *(V *)(at + im) = zi;
+        for (int q = 1; 2 * q < r; q++) {
+          V cr = fr, ci = fi, er = dr[0] * w[2 * q + 1], ei = di[0] * w[2 * q + 1];
+          cr += sr[0] * w[2 * q];
+          ci += si[0] * w[2 * q];
+          for (int j = 2; 2 * j < r; j++) {
+            const lz_@S *turn = w + 2 * (q * j % r);
+            cr += sr[j - 1] * turn[0];
+            ci += si[j - 1] * turn[0];
+            er += dr[j - 1] * turn[1];
+            ei += di[j - 1] * turn[1];
+          }
+          V yr = cr + ei, yi = ci - er, vr = cr - ei, vi = ci + er;
+          if (m > 1) {
+            lz_fourier_cross_@S(&yr, &yi, u + 2 * q - 2);
+            lz_fourier_cross_@S(&vr, &vi, u + 2 * (r - q) - 2);
+          }
+          *(V *)(at + q * step) = yr;
+          *(V *)(at + q * step + im) = yi;
+          *(V *)(at + (r - q) * step) = vr;
+          *(V *)(at + (r - q) * step + im) = vi;
+        }
+      }
+}
+
+//@ lz_fourier_three_@S [floats]
+LZ_LONG_FN void lz_fourier_three_@S(lz_@S *x, lz_i64 count, lz_i64 m, const lz_@S *w) {
+  lz_fourier_odd_@S(x, count, m, w, 3);
+}
+
+//@ lz_fourier_five_@S [floats]
+LZ_LONG_FN void lz_fourier_five_@S(lz_@S *x, lz_i64 count, lz_i64 m, const lz_@S *w) {
+  lz_fourier_odd_@S(x, count, m, w, 5);
+}
+
+//@ lz_fourier_seven_@S [floats]
+LZ_LONG_FN void lz_fourier_seven_@S(lz_@S *x, lz_i64 count, lz_i64 m, const lz_@S *w) {
+  lz_fourier_odd_@S(x, count, m, w, 7);
+}
+
+//@ lz_fourier_prime_@S [floats]
+LZ_LONG_FN void lz_fourier_prime_@S(lz_@S *x, lz_i64 count, lz_i64 m, const lz_@S *w, int r) {
+  lz_fourier_odd_@S(x, count, m, w, r);
+}
+
+//@ lz_fourier_columns_@S [floats]
+// All stages of the transforms of a block of n rows, in place.
+static __attribute__((noinline, unused)) void lz_fourier_columns_@S(lz_@S *x, lz_i64 n,
+    lz_i64 stages, const lz_@S *w) {
+  lz_i64 count = 1;
+  for (; stages; stages >>= 4) {
+    const int r = (int)(stages & 15);
+    const lz_i64 m = n / (count * r);
+    if (r == 8) lz_fourier_eight_@S(x, count, m, w);
+    else if (r == 4) lz_fourier_four_@S(x, count, m, w);
+    else if (r == 2) lz_fourier_two_@S(x, count, m, w);
+    else if (r == 3) lz_fourier_three_@S(x, count, m, w);
+    else if (r == 5) lz_fourier_five_@S(x, count, m, w);
+    else if (r == 7) lz_fourier_seven_@S(x, count, m, w);
+    else lz_fourier_prime_@S(x, count, m, w, r);
+    w += (r & 1 ? 2 * r : 0) + m * (2 * r - 2);
+    count *= r;
+  }
+}
+
+//@ lz_fourier_order
+// Where the frequencies of a block of n rows are after all stages.
+static __attribute__((noinline, unused)) void lz_fourier_order(lz_i32 *order, lz_i64 n,
+    lz_i64 stages) {
+  lz_i64 count = 1, step = n;
+  order[0] = 0;
+  for (; stages; stages >>= 4) {
+    const lz_i64 r = stages & 15;
+    step /= r;
+    for (lz_i64 j = 1; j < r; j++)
+      for (lz_i64 i = 0; i < count; i++) order[j * count + i] = (lz_i32)(order[i] + j * step);
+    count *= r;
+  }
+}
+
+//@ lz_fourier_plan
+// The factors of the number of points, the sizes of their stages, whether the parts of numbers are
+// exchanged, and how many blocks of columns each has.
+typedef struct { lz_i64 a, b, first, second, exchanged, wide, high; } lz_fourier_plan;
+enum { lz_fourier_slots = 16 };
+
+//@ lz_fourier_turns
+// Elements in a table that the stages of n rows take.
+LZ_FN lz_i64 lz_fourier_turns(lz_i64 n, lz_i64 stages) {
+  lz_i64 count = 1, total = 0;
+  for (; stages; stages >>= 4) {
+    const lz_i64 r = stages & 15;
+    total += (r & 1 ? 2 * r : 0) + n / (count * r) * (2 * r - 2);
+    count *= r;
+  }
+  return total;
+}
+
+//@ lz_fourier_down_@S [floats]
+// The transforms of a block of columns of x, the number `k`, times their twiddle factors, into the
+// rows of all blocks of `work`.
+static __attribute__((noinline, unused)) void lz_fourier_down_@S(const lz_fourier_plan *p, lz_i64 k,
+    const lz_@S *x, lz_@S *work, const lz_@S *w, const lz_@S *middle, lz_@S *block,
+    const lz_i32 *order) {
+  typedef lz_fourier_v_@S V;
+  enum { W = lz_fourier_lanes_@S, ROW = lz_fourier_row_@S };
+  const lz_i64 from = k * W, left = p->b - from, count = left < W ? left : W;
+  lz_@S *re = block + (p->exchanged ? W : 0), *im = block + (p->exchanged ? 0 : W);
+  for (lz_i64 j = 0; j < p->a; j++) {
+    const lz_@S *at = x + 2 * (j * p->b + from);
+    if (count == W) {
+      for (int l = 0; l < W; l++) {
+        re[j * ROW + l] = at[2 * l];
+        im[j * ROW + l] = at[2 * l + 1];
+      }
+    } else {
+      for (int l = 0; l < W; l++) {
+        re[j * ROW + l] = l < count ? at[2 * l] : 0;
+        im[j * ROW + l] = l < count ? at[2 * l + 1] : 0;
+      }
+    }
+  }
+  lz_fourier_columns_@S(block, p->a, p->first, w);
+  middle += k * p->a * ROW;
+  for (lz_i64 high = 0; high < p->high; high++) {
+    lz_@S tile[W * ROW] __attribute__((aligned(64)));
+    for (lz_i64 f = 0; f < W; f++) {
+      const lz_i64 at = high * W + f;
+      if (at >= p->a) {
+        for (int l = 0; l < ROW; l++) tile[f * ROW + l] = 0;
+        continue;
+      }
+      const lz_@S *row = block + order[at] * ROW, *turn = middle + at * ROW;
+      for (int l = 0; l < W; l += lz_fourier_one_@S) {
+        V ar = *(const V *)(row + l), ai = *(const V *)(row + W + l);
+        V ur = *(const V *)(turn + l), ui = *(const V *)(turn + W + l);
+        *(V *)(tile + f * ROW + l) = ar * ur - ai * ui;
+        *(V *)(tile + f * ROW + W + l) = ar * ui + ai * ur;
+      }
+    }
+    lz_@S *to = work + (high * p->b + from) * ROW;
+    for (lz_i64 l = 0; l < count; l++)
+      for (int f = 0; f < W; f++) {
+        to[l * ROW + f] = tile[f * ROW + l];
+        to[l * ROW + W + f] = tile[f * ROW + W + l];
+      }
+  }
+}
+
+//@ lz_fourier_across_@S [floats]
+// The transforms of the block number `k` of `work`, into y.
+static __attribute__((noinline, unused)) void lz_fourier_across_@S(const lz_fourier_plan *p, lz_i64 k,
+    lz_@S *work, lz_@S *y, const lz_@S *w, const lz_i32 *order) {
+  enum { W = lz_fourier_lanes_@S, ROW = lz_fourier_row_@S };
+  lz_@S *block = work + k * p->b * ROW;
+  const lz_i64 from = k * W, left = p->a - from, count = left < W ? left : W;
+  lz_fourier_columns_@S(block, p->b, p->second, w);
+  const lz_@S *re = block + (p->exchanged ? W : 0), *im = block + (p->exchanged ? 0 : W);
+  for (lz_i64 f = 0; f < p->b; f++) {
+    lz_@S *to = y + 2 * (f * p->a + from);
+    const lz_i64 at = order[f] * ROW;
+    if (count == W) {
+      for (int l = 0; l < W; l++) {
+        to[2 * l] = re[at + l];
+        to[2 * l + 1] = im[at + l];
+      }
+    } else {
+      for (lz_i64 l = 0; l < count; l++) {
+        to[2 * l] = re[at + l];
+        to[2 * l + 1] = im[at + l];
+      }
+    }
+  }
+}
+
+//@ lz_fourier_halved_@S [floats]
+// The spectrum of real points from that of their pairs, z, in place, for k from `first` on, below `last`
+// and up to n / 2, and their mirror images: the even points have z[k] + conj(z[n - k]), the odd ones
+// (z[k] - conj(z[n - k])) / i. w has the turns' cosines, then their sines; `sign` is 1 or -1.
+static __attribute__((noinline, unused)) void lz_fourier_halved_@S(lz_i64 n, lz_@S *z,
+    const lz_@S *w, lz_i64 first, lz_i64 last, lz_@S sign) {
+  enum { W = lz_fourier_lanes_@S };
+  const lz_@S *sine = w + n / 2 + 1;
+  if (first == 0) {
+    lz_@S x = z[0], y = z[1];
+    z[0] = (x + y) * 2;
+    z[2 * n] = (x - y) * 2;
+    z[1] = z[2 * n + 1] = 0;
+    first = 1;
+  }
+  for (lz_i64 k = first; k < last;) {
+    lz_@S xr[W], xi[W], yr[W], yi[W], ar[W], ai[W], br[W], bi[W];
+    const int whole = k + W <= last && 2 * (k + W) <= n, count = whole ? W : 1;
+    lz_@S *low = z + 2 * k, *high = z + 2 * (n - k - count + 1);
+#define LZ_PAIR(COUNT)                                                                     \
+  for (int l = 0; l < COUNT; l++) {                                                        \
+    xr[l] = low[2 * l];                                                                    \
+    xi[l] = low[2 * l + 1];                                                                \
+  }                                                                                        \
+  for (int l = 0; l < COUNT; l++) {                                                        \
+    yr[l] = high[2 * (COUNT - 1 - l)];                                                     \
+    yi[l] = high[2 * (COUNT - 1 - l) + 1];                                                 \
+  }                                                                                        \
+  for (int l = 0; l < COUNT; l++) {                                                        \
+    lz_@S er = xr[l] + yr[l], ei = xi[l] - yi[l], dr = xi[l] + yi[l], di = yr[l] - xr[l];  \
+    lz_@S c = w[k + l], s = -sine[k + l];                                                  \
+    lz_@S or = dr * c - di * s, oi = dr * s + di * c;                                      \
+    ar[l] = er + or;                                                                       \
+    ai[l] = (ei + oi) * sign;                                                              \
+    br[l] = er - or;                                                                       \
+    bi[l] = (oi - ei) * sign;                                                              \
+  }                                                                                        \
+  for (int l = 0; l < COUNT; l++) {                                                        \
+    high[2 * (COUNT - 1 - l)] = br[l];                                                     \
+    high[2 * (COUNT - 1 - l) + 1] = bi[l];                                                 \
+  }                                                                                        \
+  for (int l = 0; l < COUNT; l++) {                                                        \
+    low[2 * l] = ar[l];                                                                    \
+    low[2 * l + 1] = ai[l];                                                                \
+  }
+    if (whole) { LZ_PAIR(W) }
+    else { LZ_PAIR(1) }
+#undef LZ_PAIR
+    k += count;
+  }
+}
+
+//@ lz_fourier_joined_@S [floats]
+// The other way: the spectrum z of pairs from that of real points, x, whose imaginary parts at 0 and
+// n do not count.
+static __attribute__((noinline, unused)) void lz_fourier_joined_@S(lz_i64 n, const lz_@S *x, lz_@S *z,
+    const lz_@S *w, lz_i64 first, lz_i64 last, lz_@S sign) {
+  enum { W = lz_fourier_lanes_@S };
+  const lz_@S *sine = w + n / 2 + 1;
+  if (first == 0) {
+    z[0] = x[0] + x[2 * n];
+    z[1] = x[0] - x[2 * n];
+    first = 1;
+  }
+  for (lz_i64 k = first; k < last;) {
+    lz_@S xr[W], xi[W], yr[W], yi[W], ar[W], ai[W], br[W], bi[W];
+    const int whole = k + W <= last && 2 * (k + W) <= n, count = whole ? W : 1;
+    const lz_@S *low = x + 2 * k, *high = x + 2 * (n - k - count + 1);
+    lz_@S *to = z + 2 * k, *end = z + 2 * (n - k - count + 1);
+#define LZ_PAIR(COUNT)                                                                     \
+  for (int l = 0; l < COUNT; l++) {                                                        \
+    xr[l] = low[2 * l];                                                                    \
+    xi[l] = low[2 * l + 1];                                                                \
+  }                                                                                        \
+  for (int l = 0; l < COUNT; l++) {                                                        \
+    yr[l] = high[2 * (COUNT - 1 - l)];                                                     \
+    yi[l] = high[2 * (COUNT - 1 - l) + 1];                                                 \
+  }                                                                                        \
+  for (int l = 0; l < COUNT; l++) {                                                        \
+    lz_@S er = xr[l] + yr[l], ei = (xi[l] - yi[l]) * sign;                                 \
+    lz_@S dr = xr[l] - yr[l], di = (xi[l] + yi[l]) * sign;                                 \
+    lz_@S c = w[k + l], s = sine[k + l];                                                   \
+    lz_@S or = dr * c - di * s, oi = dr * s + di * c;                                      \
+    ar[l] = er - oi;                                                                       \
+    ai[l] = ei + or;                                                                       \
+    br[l] = er + oi;                                                                       \
+    bi[l] = or - ei;                                                                       \
+  }                                                                                        \
+  for (int l = 0; l < COUNT; l++) {                                                        \
+    end[2 * (COUNT - 1 - l)] = br[l];                                                      \
+    end[2 * (COUNT - 1 - l) + 1] = bi[l];                                                  \
+  }                                                                                        \
+  for (int l = 0; l < COUNT; l++) {                                                        \
+    to[2 * l] = ar[l];                                                                     \
+    to[2 * l + 1] = ai[l];                                                                 \
+  }
+    if (whole) { LZ_PAIR(W) }
+    else { LZ_PAIR(1) }
+#undef LZ_PAIR
+    k += count;
+  }
+}
+
+//@ lz_fourier_@S [floats]
+// Transforms of `rows` rows of a * b complex numbers (`kind` 0), or of twice as many real points to
+// the first half of their spectrum (1), or back (2). `work` has a * b numbers, rounded up to whole
+// blocks, for each of up to lz_fourier_slots rows, and as many blocks of a rows.
+static __attribute__((noinline, unused)) void lz_fourier_@S(lz_i64 rows, lz_i64 a, lz_i64 b,
+    lz_i64 first, lz_i64 second, lz_i64 exchanged, lz_i64 kind, const lz_@S *x, const lz_@S *table,
+    lz_@S *y, lz_@S *work, int threads) {
+  enum { W = lz_fourier_lanes_@S, ROW = lz_fourier_row_@S, MOST = lz_fourier_slots };
+  const lz_i64 n = a * b, half = n / 2 + 1, large = kind == 0 ? 2 * n : 2 * n + 2;
+  const lz_i64 from = kind == 2 ? large : 2 * n, to = kind == 1 ? large : 2 * n;
+  const lz_@S sign = (kind == 1) == (exchanged == 0) ? 1 : -1;
+  const lz_fourier_plan p = {
+      a, b, first, second, kind == 0 ? exchanged : kind == 2, (b + W - 1) / W, (a + W - 1) / W};
+  const lz_@S *along = table + lz_fourier_turns(a, first);
+  const lz_@S *middle = along + lz_fourier_turns(b, second);
+  const lz_@S *turns = middle + p.wide * a * ROW;
+  lz_i32 order_a[a], order_b[b];
+  lz_fourier_order(order_a, a, first);
+  lz_fourier_order(order_b, b, second);
+  const lz_i32 *oa = order_a, *ob = order_b;
+  const lz_i64 slots = rows < MOST ? rows : MOST, size = p.high * b * ROW;
+  lz_@S *blocks = work + slots * size;
+  const lz_i64 team = threads < MOST ? threads : MOST;
+  if (team == 1 || (rows >= 2 * team && team <= slots)) {
+#pragma omp parallel for num_threads(threads) if(team > 1) schedule(static, 1)
+    for (lz_i64 t = 0; t < team; t++)
+      for (lz_i64 r = t * rows / team; r < (t + 1) * rows / team; r++) {
+        const lz_@S *source = x + r * from;
+        lz_@S *target = y + r * to, *mine = work + t * size;
+        if (kind == 2) lz_fourier_joined_@S(n, source, target, turns, 0, half, sign);
+        if (kind == 2) source = target;
+        for (lz_i64 k = 0; k < p.wide; k++)
+          lz_fourier_down_@S(&p, k, source, mine, table, middle, blocks + t * a * ROW, oa);
+        for (lz_i64 k = 0; k < p.high; k++) lz_fourier_across_@S(&p, k, mine, target, along, ob);
+        if (kind == 1) lz_fourier_halved_@S(n, target, turns, 0, half, sign);
+      }
+    return;
+  }
+  for (lz_i64 start = 0; start < rows; start += slots) {
+    const lz_i64 count = rows - start < slots ? rows - start : slots;
+    const lz_@S *source = x + start * from;
+    lz_@S *target = y + start * to;
+    if (kind == 2)
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+      for (lz_i64 t = 0; t < team; t++)
+        for (lz_i64 r = 0; r < count; r++)
+          lz_fourier_joined_@S(n, source + r * from, target + r * to, turns, t * half / team,
+                               (t + 1) * half / team, sign);
+    const lz_@S *given = kind == 2 ? target : source;
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+    for (lz_i64 t = 0; t < team; t++)
+      for (lz_i64 k = t * count * p.wide / team; k < (t + 1) * count * p.wide / team; k++) {
+        const lz_i64 r = k / p.wide;
+        lz_fourier_down_@S(&p, k % p.wide, given + r * 2 * n, work + r * size, table, middle,
+                           blocks + t * a * ROW, oa);
+      }
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (lz_i64 k = 0; k < count * p.high; k++) {
+      const lz_i64 r = k / p.high;
+      lz_fourier_across_@S(&p, k % p.high, work + r * size, target + r * to, along, ob);
+    }
+    if (kind == 1)
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+      for (lz_i64 t = 0; t < team; t++)
+        for (lz_i64 r = 0; r < count; r++)
+          lz_fourier_halved_@S(n, target + r * to, turns, t * half / team, (t + 1) * half / team, sign);
+  }
+}

@@ -1,0 +1,1 @@
+"""What Fourier transforms of rows mean: their stages, their constants, and the order of their sums."""

@@ -1,0 +1,165 @@
+"""The transforms of rows in NumPy: the same sums and products in the same order as in kernels
+(``codegen/prelude/fourier.h``), so that both give the same bits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lazyt.ir.fourier.tables import plan_of, points
+
+Array = np.ndarray[Any, Any]
+Pair = tuple[Array, Array]
+
+_HALF = {4: np.float32(math.sqrt(0.5)), 8: np.float64(math.sqrt(0.5))}
+
+
+def _cross(x: Array, y: Array, u: Array, v: Array) -> Pair:
+    """The product of two complex numbers."""
+    return x * u - y * v, x * v + y * u
+
+
+def _two(x: Sequence[Pair]) -> list[Pair]:
+    (a, b), (c, d) = x
+    return [(a + c, b + d), (a - c, b - d)]
+
+
+def _four(x: Sequence[Pair]) -> list[Pair]:
+    (ar, ai), (br, bi), (cr, ci), (dr, di) = x
+    er, ei, fr, fi = ar + cr, ai + ci, ar - cr, ai - ci
+    gr, gi, hr, hi = br + dr, bi + di, br - dr, bi - di
+    return [(er + gr, ei + gi), (fr + hi, fi - hr), (er - gr, ei - gi), (fr - hi, fi + hr)]
+
+
+def _eight(x: Sequence[Pair]) -> list[Pair]:
+    even = [(x[j][0] + x[j + 4][0], x[j][1] + x[j + 4][1]) for j in range(4)]
+    odd = [(x[j][0] - x[j + 4][0], x[j][1] - x[j + 4][1]) for j in range(4)]
+    half = _HALF[x[0][0].dtype.itemsize]
+    odd[1] = (odd[1][0] + odd[1][1]) * half, (odd[1][1] - odd[1][0]) * half
+    odd[2] = odd[2][1], -odd[2][0]
+    odd[3] = (odd[3][1] - odd[3][0]) * half, -((odd[3][0] + odd[3][1]) * half)
+    return [pair for both in zip(_four(even), _four(odd)) for pair in both]
+
+
+def _odd(x: Sequence[Pair], circle: Array) -> list[Pair]:
+    """``circle`` has the cosine and sine of each part of a turn."""
+    r = len(x)
+    both = [(x[j][0] + x[r - j][0], x[j][1] + x[r - j][1]) for j in range(1, r // 2 + 1)]
+    less = [(x[j][0] - x[r - j][0], x[j][1] - x[r - j][1]) for j in range(1, r // 2 + 1)]
+    zr, zi = x[0]
+    for real, imaginary in both:
+        zr, zi = zr + real, zi + imaginary
+    found = [(zr, zi)] * r
+    for q in range(1, r // 2 + 1):
+        (cr, ci), er, ei = x[0], None, None
+        for j, ((sr, si), (dr, di)) in enumerate(zip(both, less), 1):
+            cos, sin = circle[q * j % r]
+            cr, ci = cr + sr * cos, ci + si * cos
+            er, ei = (dr * sin, di * sin) if er is None else (er + dr * sin, ei + di * sin)
+        found[q], found[r - q] = (cr + ei, ci - er), (cr - ei, ci + er)
+    return found
+
+
+def _columns(re: Array, im: Array, stages: tuple[int, ...], turns: Array) -> tuple[Pair, Array]:
+    """Transforms along the second axis of [batch, n, columns], in natural order; and the rest of
+    the table."""
+    batch, n, width = re.shape
+    count, left = 1, n
+    for size in stages:
+        left //= size
+        shape = (batch, count, size, left, width)
+        circle = turns[: 2 * size * (size % 2)].reshape(-1, 2)
+        turns = turns[circle.size :]
+        factors = turns[: left * 2 * (size - 1)].reshape(left, size - 1, 2)
+        turns = turns[factors.size :]
+        parts = [
+            (re.reshape(shape)[:, :, j], im.reshape(shape)[:, :, j]) for j in range(size)
+        ]
+        made = {2: _two, 4: _four, 8: _eight}.get(size, lambda x: _odd(x, circle))(parts)
+        if left > 1:
+            for j in range(1, size):
+                turn = factors[:, j - 1]
+                made[j] = _cross(*made[j], turn[:, :1], turn[:, 1:])
+        re = np.stack([part for part, _ in made], 2).reshape(batch, n, width)
+        im = np.stack([part for _, part in made], 2).reshape(batch, n, width)
+        count *= size
+    shape = (batch, *stages, width)
+    axes = (0, *range(len(stages), 0, -1), len(stages) + 1)
+    re, im = (x.reshape(shape).transpose(axes).reshape(batch, n, width) for x in (re, im))
+    return (re, im), turns
+
+
+def _rows(re: Array, im: Array, table: Array, wide: int) -> tuple[Pair, Array]:
+    """Transforms of [batch, n] with a negative sign; and the rest of the table."""
+    batch, n = re.shape
+    plan = plan_of(n)
+    assert plan is not None
+    a, b, first, second = plan
+    (re, im), table = _columns(re.reshape(batch, a, b), im.reshape(batch, a, b), first, table)
+    blocks = -(-b // wide)
+    # The second table stands before the factors.
+    _, rest = _columns(np.zeros((0, b, 1), re.dtype), np.zeros((0, b, 1), re.dtype), second, table)
+    middle = rest[: blocks * a * 2 * wide].reshape(blocks, a, 2, wide).transpose(1, 2, 0, 3)
+    middle = middle.reshape(a, 2, blocks * wide)[:, :, :b]
+    re, im = _cross(re, im, middle[:, 0], middle[:, 1])
+    flipped = (np.ascontiguousarray(part.transpose(0, 2, 1)) for part in (re, im))
+    (re, im), _ = _columns(*flipped, second, table)
+    return (re.reshape(batch, n), im.reshape(batch, n)), rest[blocks * a * 2 * wide :]
+
+
+def _halved(z: Pair, cos: Array, sin: Array, sign: Any) -> Pair:
+    """The spectrum of real points from that of their pairs."""
+    (zr, zi), n = z, z[0].shape[1]
+    k = np.arange(1, n // 2 + 1)
+    xr, xi, yr, yi = zr[:, k], zi[:, k], zr[:, n - k], zi[:, n - k]
+    er, ei, dr, di = xr + yr, xi - yi, xi + yi, yr - xr
+    pr, pi = _cross(dr, di, cos[k], -sin[k])
+    re, im = (np.zeros((len(zr), n + 1), zr.dtype) for _ in range(2))
+    re[:, 0], re[:, n] = (zr[:, 0] + zi[:, 0]) * 2, (zr[:, 0] - zi[:, 0]) * 2
+    re[:, n - k], im[:, n - k] = er - pr, (pi - ei) * sign
+    re[:, k], im[:, k] = er + pr, (ei + pi) * sign
+    return re, im
+
+
+def _joined(x: Pair, cos: Array, sin: Array, sign: Any) -> Pair:
+    """The spectrum of pairs from that of real points."""
+    (re, im), n = x, x[0].shape[1] - 1
+    k = np.arange(1, n // 2 + 1)
+    xr, xi, yr, yi = re[:, k], im[:, k], re[:, n - k], im[:, n - k]
+    er, ei, dr, di = xr + yr, (xi - yi) * sign, xr - yr, (xi + yi) * sign
+    pr, pi = _cross(dr, di, cos[k], sin[k])
+    zr, zi = (np.zeros((len(re), n), re.dtype) for _ in range(2))
+    zr[:, 0], zi[:, 0] = re[:, 0] + re[:, n], re[:, 0] - re[:, n]
+    zr[:, n - k], zi[:, n - k] = er + pi, pr - ei
+    zr[:, k], zi[:, k] = er - pi, ei + pr
+    return zr, zi
+
+
+def transformed(kind: str, sign: int, array: Array, table: Array, wide: int) -> Array:
+    """The rows of ``array``, of as many elements as the kind has, transformed; ``wide``: lanes."""
+    one = array.dtype.type(1)
+    if not array.size:
+        n = points(kind, array.shape)
+        last = {"complex": (n, 2), "half": (n + 1, 2), "real": (2 * n,)}[kind]
+        return np.zeros((*array.shape[: -1 - (kind != "half")], *last), array.dtype)
+    n = points(kind, array.shape)
+    if kind == "half":
+        lead = array.shape[:-1]
+        pairs = array.reshape(-1, n, 2)
+        (re, im), turns = _rows(pairs[..., 0], pairs[..., 1], table, wide)
+        re, im = _halved((re, im), *np.split(turns, 2), -one if sign > 0 else one)
+        return np.stack([re, im], -1).reshape(*lead, n + 1, 2)
+    lead, pairs = array.shape[:-2], array.reshape(-1, array.shape[-2], 2)
+    re, im = pairs[..., 0], pairs[..., 1]
+    if kind == "real":
+        turns = table[-2 * (n // 2 + 1) :]
+        re, im = _joined((re, im), *np.split(turns, 2), one if sign > 0 else -one)
+    swap = kind == "real" or sign > 0
+    found, _ = _rows(*((im, re) if swap else (re, im)), table, wide)
+    both = np.stack(found[::-1] if swap else found, -1)
+    return both.reshape(*lead, 2 * n) if kind == "real" else both.reshape(*lead, n, 2)
+
+

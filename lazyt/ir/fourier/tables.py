@@ -1,0 +1,161 @@
+"""How many points go in which stages, and the constants of a transform.
+
+A transform of ``n`` points sees them as a matrix of ``a`` rows and ``b`` columns. The columns are
+transformed in stages, multiplied by twiddle factors, and the rows transformed in stages
+(``codegen/prelude/fourier.h``). All angles are whole numbers of n-th parts of a turn, reduced to an
+eighth of a turn in whole numbers before a sine or cosine is taken: every entry is correct to the
+last bit or the one before, however large the transform.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lazyt.ir.dtypes import DType
+
+Array = np.ndarray[Any, Any]
+
+#: Complex points, real points to half of their spectrum, and back; kernels know them by number.
+KINDS = ("complex", "half", "real")
+#: Bytes of the real parts of neighbouring columns that are transformed together.
+_LANE_BYTES = 64
+#: The largest prime number of points of a stage.
+_MOST_PRIME = 13
+#: The most rows and columns.
+_MOST_SIDE = 4096
+#: Rows for which there is scratch, and threads that work on one row.
+SLOTS = 16
+
+
+class Plan(NamedTuple):
+    """``a`` rows, ``b`` columns, and the sizes of the stages in which each is transformed."""
+
+    a: int
+    b: int
+    first: tuple[int, ...]
+    second: tuple[int, ...]
+
+
+def points(kind: str, shape: Sequence[int]) -> int:
+    """How many complex numbers a row of this shape is transformed as."""
+    if kind == "complex":
+        return shape[-2]
+    return shape[-1] // 2 if kind == "half" else shape[-2] - 1
+
+
+def circle(numerators: Array, n: int) -> tuple[Array, Array]:
+    """Cosine and sine of ``2 pi numerators / n``, in float64."""
+    eighth, rest = np.divmod((numerators.astype(np.int64) % n) * 8, n)
+    # In odd eighths from the far end, so that the angle is at most an eighth of a turn.
+    odd = eighth % 2 == 1
+    angle = np.where(odd, n - rest, rest) * (math.pi / 4 / n)
+    cos, sin = np.cos(angle), np.sin(angle)
+    swap = (eighth + 1) // 2 % 2 == 1
+    x, y = np.where(swap, sin, cos), np.where(swap, cos, sin)
+    x = np.where((eighth >= 2) & (eighth < 6), -x, x)
+    return x, np.where(eighth >= 4, -y, y)
+
+
+@lru_cache(maxsize=256)
+def plan_of(n: int) -> Plan | None:
+    """How ``n`` points are transformed; None where ``n`` has a large prime factor, is prime, or is
+    too large."""
+    left = n
+    for prime in (2, 3, 5, 7, 11, 13):
+        while left % prime == 0 and left:
+            left //= prime
+    if left != 1 or n < 4:
+        return None
+    a = next(a for a in range(math.isqrt(n - 1) + 1, n + 1) if n % a == 0)
+    if a == n or a > _MOST_SIDE:
+        return None
+    return Plan(a, n // a, _stages(a), _stages(n // a))
+
+
+def _stages(n: int) -> tuple[int, ...]:
+    """Odd primes, the largest first, then as many eights as leave twos and fours."""
+    found: list[int] = []
+    for prime in range(_MOST_PRIME, 2, -2):
+        while n % prime == 0:
+            found.append(prime)
+            n //= prime
+    twos = n.bit_length() - 1
+    rest = {0: [], 1: [4, 4] if twos > 1 else [2], 2: [4]}[twos % 3]
+    found += rest
+    return (*found, *[8] * ((twos - sum(r.bit_length() - 1 for r in rest)) // 3))
+
+
+def packed(stages: tuple[int, ...]) -> int:
+    """Sizes of stages as one number, four bits each, the first one lowest."""
+    return sum(size << 4 * place for place, size in enumerate(stages))
+
+
+def lanes(dtype: DType) -> int:
+    """Neighbouring columns that are transformed together."""
+    return _LANE_BYTES // dtype.itemsize
+
+
+def _turn_count(n: int, stages: tuple[int, ...]) -> int:
+    total, left = 0, n
+    for size in stages:
+        left //= size
+        total += 2 * size * (size % 2) + left * 2 * (size - 1)
+    return total
+
+
+def table_size(kind: str, n: int, dtype: DType) -> int:
+    """Elements of ``table``; ``n`` is the number of complex points."""
+    plan = plan_of(n)
+    assert plan is not None
+    a, b, first, second = plan
+    middle = -(-b // lanes(dtype)) * a * 2 * lanes(dtype)
+    halves = 0 if kind == "complex" else 2 * (n // 2 + 1)
+    return _turn_count(a, first) + _turn_count(b, second) + middle + halves
+
+
+def work_size(rows: int, n: int, dtype: DType) -> int:
+    """Elements of scratch."""
+    plan = plan_of(n)
+    assert plan is not None
+    wide = lanes(dtype)
+    row = -(-plan.a // wide) * plan.b * 2 * wide
+    return min(rows, SLOTS) * row + SLOTS * plan.a * 2 * wide
+
+
+def _turns(n: int, stages: tuple[int, ...]) -> list[Array]:
+    """Of each stage, cosine and sine of the parts of a turn where its size is odd, then its twiddle
+    factors."""
+    found: list[Array] = []
+    left = n
+    for size in stages:
+        whole, left = left, left // size
+        if size % 2:
+            found.append(np.stack(circle(np.arange(size), size), -1).ravel())
+        cos, sin = circle(np.outer(np.arange(left), np.arange(1, size)), whole)
+        found.append(np.stack([cos, -sin], -1).ravel())
+    return found
+
+
+def table(kind: str, n: int, scale: float, dtype: DType) -> Array:
+    """The constants of a transform of ``n`` complex points (half as many as the real ones where the
+    kind is not ``complex``) times ``scale``, in float64: the turns of the stages of columns and of
+    rows, the twiddle factors between them in blocks of columns, and those of pairs of real
+    points."""
+    plan = plan_of(n)
+    assert plan is not None
+    a, b, first, second = plan
+    wide = lanes(dtype)
+    blocks = -(-b // wide)
+    column = np.arange(blocks * wide)
+    cos, sin = circle(np.outer(np.arange(a), np.where(column < b, column, 0)), n)
+    scale = scale / 2 if kind == "half" else scale
+    middle = np.stack([cos * scale, sin * -scale], 1).reshape(a, 2, blocks, wide)
+    parts = [*_turns(a, first), *_turns(b, second), middle.transpose(2, 0, 1, 3).ravel()]
+    if kind != "complex":
+        parts += circle(np.arange(n // 2 + 1), 2 * n)
+    return np.concatenate(parts)
