@@ -67,7 +67,9 @@ def _rejoined(node: Node) -> Node | None:
             return None
         source = piece.inputs[0]
         for number, (first, size, step) in enumerate(ranges_of(piece)):
-            whole = (first, size) == ((start, size) if number == axis else (0, source.shape[number]))
+            whole = (first, size) == (
+                (start, size) if number == axis else (0, source.shape[number])
+            )
             if not whole or (step != 1 and size > 1):
                 return None
         start += piece.shape[axis]

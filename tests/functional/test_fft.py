@@ -11,6 +11,7 @@ import pytest
 
 import lazyt
 from lazyt.functional.fourier import tables
+from lazyt.ir.fourier.tables import circle
 
 #: Of one point and a few, of powers, of small and large primes, and of products of them.
 LENGTHS = [1, 2, 3, 5, 8, 12, 31, 32, 33, 61, 64, 67, 97, 134, 243, 1000, 1009, 1024]
@@ -259,13 +260,13 @@ def test_nothing_to_transform() -> None:
 def test_turns_are_exact() -> None:
     n = 3 * 2**20
     numerators = np.array([0, n // 4, n // 2, 3 * n // 4, n // 8, 10**9 * n + n // 12])
-    cos, sin = tables.circle(numerators, n)
+    cos, sin = circle(numerators, n)
     half = np.sqrt(0.5)
     assert np.abs(cos[:4] - [1, 0, -1, 0]).max() <= 1.2e-16
     assert np.abs(sin - [0, 1, 0, -1, half, 0.5]).max() <= 1.2e-16
     for n in (7, 64, 1009):
         k = np.arange(-n, 2 * n)
-        cos, sin = tables.circle(k, n)
+        cos, sin = circle(k, n)
         angle = np.longdouble(8) * np.arctan(np.longdouble(1)) * (k % n) / n
         assert np.abs(cos - np.cos(angle)).max() <= 1.2e-16
         assert np.abs(sin - np.sin(angle)).max() <= 1.2e-16

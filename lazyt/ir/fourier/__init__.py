@@ -1,1 +1,1 @@
-"""What Fourier transforms of rows mean: their stages, their constants, and the order of their sums."""
+"""What Fourier transforms of rows mean: their stages, constants, and the order of their sums."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lazyt.ir.fourier.tables import plan_of, points
+from lazyt.ir.fourier.tables import plan_of, points, turn_count
 
 Array = np.ndarray[Any, Any]
 Pair = tuple[Array, Array]
@@ -63,6 +63,13 @@ def _odd(x: Sequence[Pair], circle: Array) -> list[Pair]:
     return found
 
 
+def _stage(x: Sequence[Pair], circle: Array) -> list[Pair]:
+    """The transform of as many points as there are; ``circle`` is for odd numbers of them."""
+    if len(x) % 2:
+        return _odd(x, circle)
+    return {2: _two, 4: _four, 8: _eight}[len(x)](x)
+
+
 def _columns(re: Array, im: Array, stages: tuple[int, ...], turns: Array) -> tuple[Pair, Array]:
     """Transforms along the second axis of [batch, n, columns], in natural order; and the rest of
     the table."""
@@ -75,14 +82,12 @@ def _columns(re: Array, im: Array, stages: tuple[int, ...], turns: Array) -> tup
         turns = turns[circle.size :]
         factors = turns[: left * 2 * (size - 1)].reshape(left, size - 1, 2)
         turns = turns[factors.size :]
-        parts = [
-            (re.reshape(shape)[:, :, j], im.reshape(shape)[:, :, j]) for j in range(size)
-        ]
-        made = {2: _two, 4: _four, 8: _eight}.get(size, lambda x: _odd(x, circle))(parts)
+        both = re.reshape(shape), im.reshape(shape)
+        made = _stage([(both[0][:, :, j], both[1][:, :, j]) for j in range(size)], circle)
         if left > 1:
             for j in range(1, size):
-                turn = factors[:, j - 1]
-                made[j] = _cross(*made[j], turn[:, :1], turn[:, 1:])
+                (x, y), turn = made[j], factors[:, j - 1]
+                made[j] = _cross(x, y, turn[:, :1], turn[:, 1:])
         re = np.stack([part for part, _ in made], 2).reshape(batch, n, width)
         im = np.stack([part for _, part in made], 2).reshape(batch, n, width)
         count *= size
@@ -99,14 +104,13 @@ def _rows(re: Array, im: Array, table: Array, wide: int) -> tuple[Pair, Array]:
     assert plan is not None
     a, b, first, second = plan
     (re, im), table = _columns(re.reshape(batch, a, b), im.reshape(batch, a, b), first, table)
+    rest = table[turn_count(b, second) :]
     blocks = -(-b // wide)
-    # The second table stands before the factors.
-    _, rest = _columns(np.zeros((0, b, 1), re.dtype), np.zeros((0, b, 1), re.dtype), second, table)
     middle = rest[: blocks * a * 2 * wide].reshape(blocks, a, 2, wide).transpose(1, 2, 0, 3)
     middle = middle.reshape(a, 2, blocks * wide)[:, :, :b]
     re, im = _cross(re, im, middle[:, 0], middle[:, 1])
-    flipped = (np.ascontiguousarray(part.transpose(0, 2, 1)) for part in (re, im))
-    (re, im), _ = _columns(*flipped, second, table)
+    flipped = [np.ascontiguousarray(part.transpose(0, 2, 1)) for part in (re, im)]
+    (re, im), _ = _columns(flipped[0], flipped[1], second, table)
     return (re.reshape(batch, n), im.reshape(batch, n)), rest[blocks * a * 2 * wide :]
 
 
@@ -149,17 +153,19 @@ def transformed(kind: str, sign: int, array: Array, table: Array, wide: int) -> 
     if kind == "half":
         lead = array.shape[:-1]
         pairs = array.reshape(-1, n, 2)
-        (re, im), turns = _rows(pairs[..., 0], pairs[..., 1], table, wide)
-        re, im = _halved((re, im), *np.split(turns, 2), -one if sign > 0 else one)
+        z, turns = _rows(pairs[..., 0], pairs[..., 1], table, wide)
+        cos, sin = np.split(turns, 2)
+        re, im = _halved(z, cos, sin, -one if sign > 0 else one)
         return np.stack([re, im], -1).reshape(*lead, n + 1, 2)
     lead, pairs = array.shape[:-2], array.reshape(-1, array.shape[-2], 2)
     re, im = pairs[..., 0], pairs[..., 1]
     if kind == "real":
-        turns = table[-2 * (n // 2 + 1) :]
-        re, im = _joined((re, im), *np.split(turns, 2), one if sign > 0 else -one)
+        cos, sin = np.split(table[-2 * (n // 2 + 1) :], 2)
+        re, im = _joined((re, im), cos, sin, one if sign > 0 else -one)
     swap = kind == "real" or sign > 0
-    found, _ = _rows(*((im, re) if swap else (re, im)), table, wide)
-    both = np.stack(found[::-1] if swap else found, -1)
+    if swap:
+        (im, re), _ = _rows(im, re, table, wide)
+    else:
+        (re, im), _ = _rows(re, im, table, wide)
+    both = np.stack([re, im], -1)
     return both.reshape(*lead, 2 * n) if kind == "real" else both.reshape(*lead, n, 2)
-
-

@@ -100,7 +100,8 @@ def lanes(dtype: DType) -> int:
     return _LANE_BYTES // dtype.itemsize
 
 
-def _turn_count(n: int, stages: tuple[int, ...]) -> int:
+def turn_count(n: int, stages: tuple[int, ...]) -> int:
+    """Elements of a table that the stages of ``n`` rows take."""
     total, left = 0, n
     for size in stages:
         left //= size
@@ -115,7 +116,7 @@ def table_size(kind: str, n: int, dtype: DType) -> int:
     a, b, first, second = plan
     middle = -(-b // lanes(dtype)) * a * 2 * lanes(dtype)
     halves = 0 if kind == "complex" else 2 * (n // 2 + 1)
-    return _turn_count(a, first) + _turn_count(b, second) + middle + halves
+    return turn_count(a, first) + turn_count(b, second) + middle + halves
 
 
 def work_size(rows: int, n: int, dtype: DType) -> int:

@@ -45,7 +45,8 @@ def _infer(params: FourierParams, node: Node, table: Node) -> Type:
 
 
 def _evaluate(node: Node, array: Any, table: Any) -> Any:
-    return transformed(*node.params, array, table, lanes(node.dtype))
+    kind, sign = node.params
+    return transformed(kind, sign, array, table, lanes(node.dtype))
 
 
 # --------------------------------------------------------------------------- derivatives
