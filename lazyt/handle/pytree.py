@@ -3,16 +3,18 @@
 Two users ask differently. Programs and transforms flatten *trees*, as PyTorch defines them:
 ``flatten``, ``TreeSpec``, ``register``. Captured functions flatten their arguments and results
 as far as a replay has to know and to rebuild them: ``Flat``. Tuples, lists, dicts and deques, also
-of the program's own classes, are always flattened; dataclasses and registered classes where they
-are results; and objects, functions with closures, methods and partials among the arguments once
-another one of their kind was given in the same place (``Opening``), so that fresh ones are told
-apart by what is in them.
+of the program's own classes, are always flattened. In results, so are objects, functions with
+closures, methods, iterators and generators that the function made (``Making``). Among the
+arguments, objects, functions, methods and partials are flattened once another one of their kind
+was given in the same place (``Opening``), so that fresh ones are told apart by what is in them.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
+import gc
 import types
 import weakref
 from collections import OrderedDict, defaultdict, deque
@@ -285,9 +287,14 @@ def spread(value: Any, spec: TreeSpec) -> list[Any] | None:
 
 #: The shape of a leaf is None, that of a plain tuple, list or dict its class with its parts.
 Shape = Any
-#: An object with more leaves is compared by identity.
-_MOST = 256
+#: Arguments with more leaves have their objects compared by identity; kinds that are remembered.
+_LEAVES, _MOST = 2048, 256
+#: Of classes that a class statement made: Py_TPFLAGS_HEAPTYPE.
+_OF_PYTHON = 1 << 9
 _PLAIN = frozenset({int, float, str, bool, type(None), bytes, complex})
+_CONTAINERS = (tuple, list, dict, deque)
+#: What cannot be changed: nobody asks whether two of them are one.
+_UNSHARED = frozenset({"tuple", "method", "view"})
 
 
 class Structure(NamedTuple):
@@ -295,7 +302,8 @@ class Structure(NamedTuple):
 
     Attributes:
         sort: what it is: "tuple", "list", "dict", "deque" for instances of subclasses of these,
-            "object", "method", "partial", "function", or "same" for one that came before.
+            "object", "method", "partial", "function", or "same" for one that came before; of what
+            a function made also "closure", "cell", "iterator", "view" (of a dict) and "generator".
         kind: its class; the code of a function; the number of the one that came before.
         keys: of a dict, names of a function's closure, numbers of other items.
         attributes: names of its attributes.
@@ -318,12 +326,15 @@ class Flat:
         holders: lists, dicts and other objects that hold parts and may be changed, by identity.
     """
 
-    __slots__ = ("holders", "leaves", "opening", "shape")
+    __slots__ = ("holders", "leaves", "making", "opening", "shape")
 
-    def __init__(self, value: Any, opening: Opening | None = None) -> None:
+    def __init__(
+        self, value: Any, opening: Opening | None = None, making: Making | None = None
+    ) -> None:
         self.leaves: list[Any] = []
         self.holders: dict[int, tuple[int, Any]] = {}
         self.opening = opening
+        self.making = making
         self.shape = self._take(value)
 
     @property
@@ -331,21 +342,31 @@ class Flat:
         """Whether there is such a holder besides the dict of the keywords of a call."""
         return len(self.holders) > 1
 
+    def values(self) -> list[Any]:
+        """The holders, in the order of their numbers."""
+        return [value for _, value in self.holders.values()]
+
     def roots(self) -> list[Any]:
         """The leaves, and what else can be read through the value, see ``roots``."""
         return [*self.leaves, *roots(self.shape)]
 
     def _take(self, value: Any) -> Shape:
         kind, taken = type(value), None
+        if self.making is not None and self.making.is_old(value):
+            self.leaves.append(value)
+            return None
         if kind is tuple:
             return (kind, tuple([self._take(v) for v in value]))
         if kind is not list and (kind is not dict or not all(type(k) is str for k in value)):
-            taken = parts_of(value, self.opening)
+            if self.making is not None:
+                taken = self.making.take(value, self.holders)
+            if taken is None and (self.making is None or isinstance(value, _CONTAINERS)):
+                taken = parts_of(value, self.opening)
             if taken is None:
                 self.leaves.append(value)
                 return None
             structure, parts = taken
-            if structure.sort == "tuple":
+            if structure.sort in _UNSHARED:
                 return (structure, tuple([self._take(part) for part in parts]))
         known = self.holders.get(id(value))
         if known is not None:
@@ -418,6 +439,8 @@ def _build_structure(
     if shape.sort == "same":
         return made[shape.kind]
     count = len(shapes) - len(shape.attributes)
+    if shape.sort in _MAKERS:
+        return _MAKERS[shape.sort](shape, shapes, leaves, made)
     if shape.sort == "tuple":
         parts = [_build(part, leaves, made) for part in shapes]
         found = tuple.__new__(shape.kind, parts[:count])
@@ -427,12 +450,112 @@ def _build_structure(
         parts = [_build(part, leaves, made) for part in shapes]
         _fill(found, shape, parts[:count])
     for name, value in zip(shape.attributes, parts[count:]):
-        slot = _slots(shape.kind).get(name)
+        slot = slots_of(shape.kind).get(name)
         if slot is None:
             found.__dict__[name] = value
         else:
             slot.__set__(found, value)
     return found
+
+
+def _make_closure(
+    shape: Structure, shapes: Sequence[Shape], leaves: Iterator[Any], made: list[Any]
+) -> Any:
+    """A function: its cells first, empty where they are new, so that it may stand in one itself."""
+    table, name, texts, fresh, defaults, named = shape.fixed
+    place = len(made)
+    made.append(None)
+    count = len(shape.keys)
+    cells = [_build(part, leaves, made) for part in shapes[:count]]
+    found = types.FunctionType(shape.kind, table.value, name, None, tuple(cells))
+    made[place] = found
+    parts = [_build(part, leaves, made) for part in shapes[count:]]
+    for number, value in zip(fresh, parts):
+        cells[number].cell_contents = value
+    rest = iter(parts[len(fresh) :])
+    found.__defaults__ = tuple([next(rest) for _ in range(defaults)]) or None
+    found.__kwdefaults__ = {key: next(rest) for key in named} or None
+    for key in shape.attributes:
+        found.__dict__[key] = next(rest)
+    found.__qualname__, found.__module__, found.__doc__ = texts
+    found.__annotations__ = next(rest)
+    return found
+
+
+def _make_cell(
+    shape: Structure, shapes: Sequence[Shape], leaves: Iterator[Any], made: list[Any]
+) -> types.CellType:
+    found = types.CellType()
+    made.append(found)
+    return found
+
+
+def _make_method(
+    shape: Structure, shapes: Sequence[Shape], leaves: Iterator[Any], made: list[Any]
+) -> types.MethodType:
+    owner, function = [_build(part, leaves, made) for part in shapes]
+    return types.MethodType(function, owner)
+
+
+def _make_partial(
+    shape: Structure, shapes: Sequence[Shape], leaves: Iterator[Any], made: list[Any]
+) -> Any:
+    place = len(made)
+    made.append(None)
+    function, *parts = [_build(part, leaves, made) for part in shapes]
+    count = shape.fixed[0]
+    found = made[place] = functools.partial(
+        function, *parts[:count], **dict(zip(shape.keys, parts[count:]))
+    )
+    return found
+
+
+def _make_view(
+    shape: Structure, shapes: Sequence[Shape], leaves: Iterator[Any], made: list[Any]
+) -> Any:
+    return _VIEWS[shape.kind](_build(shapes[0], leaves, made))
+
+
+def _make_iterator(
+    shape: Structure, shapes: Sequence[Shape], leaves: Iterator[Any], made: list[Any]
+) -> Any:
+    place = len(made)
+    made.append(None)
+    maker, *parts = [_build(part, leaves, made) for part in shapes]
+    count = shape.fixed[0]
+    found = made[place] = maker(*parts[:count])
+    if len(parts) > count:
+        found.__setstate__(parts[count])
+    return found
+
+
+def _make_generator(
+    shape: Structure, shapes: Sequence[Shape], leaves: Iterator[Any], made: list[Any]
+) -> Any:
+    place = len(made)
+    made.append(None)
+    function, *parts = [_build(part, leaves, made) for part in shapes]
+    count, named, has_rest, has_others = shape.fixed
+    rest = iter(parts)
+    args = [next(rest) for _ in range(count)]
+    keywords = {name: next(rest) for name in named}
+    if has_rest:
+        args += next(rest)
+    if has_others:
+        keywords |= next(rest)
+    found = made[place] = function(*args, **keywords)
+    return found
+
+
+#: How what a function made is made again.
+_MAKERS: dict[str, Callable[..., Any]] = {
+    "cell": _make_cell, "closure": _make_closure, "generator": _make_generator,
+    "iterator": _make_iterator, "method": _make_method, "partial": _make_partial,
+    "view": _make_view,
+}  # fmt: skip
+_VIEWS: dict[type, Callable[[dict[Any, Any]], Any]] = {
+    type({}.keys()): dict.keys, type({}.values()): dict.values, type({}.items()): dict.items,
+}  # fmt: skip
 
 
 def _empty(shape: Structure) -> Any:
@@ -451,7 +574,7 @@ def _empty(shape: Structure) -> Any:
             return table
         return (OrderedDict if issubclass(kind, OrderedDict) else dict).__new__(kind)
     if shape.sort == "object":
-        return object.__new__(kind)
+        return (types.SimpleNamespace if kind is types.SimpleNamespace else object).__new__(kind)
     raise TypeError(f"a {shape.sort} is not put together again")
 
 
@@ -519,11 +642,11 @@ def _is_record(value: Any) -> bool:
 
 
 @functools.lru_cache(_MOST)
-def _slots(kind: Any) -> dict[str, Any]:
+def slots_of(kind: Any) -> dict[str, Any]:
     """The slots of a class by their names; the first of a name is the one that is meant."""
     found: dict[str, Any] = {}
     for base in kind.__mro__:
-        if base.__module__ != "builtins" and base.__module__ != "collections":
+        if base.__flags__ & _OF_PYTHON:
             for name, item in vars(base).items():
                 if type(item) is types.MemberDescriptorType:
                     found.setdefault(name, item)
@@ -534,7 +657,7 @@ def attributes_of(value: Any) -> dict[str, Any]:
     """All attributes that an object itself has, in its dict and in slots."""
     found: dict[str, Any] = dict(getattr(value, "__dict__", ()))
     kind: Any = type(value)
-    for name, slot in _slots(kind).items():
+    for name, slot in slots_of(kind).items():
         try:
             found[name] = slot.__get__(value)
         except AttributeError:
@@ -550,8 +673,7 @@ def is_open(kind: Any) -> bool:
         return False
     if hasattr(kind, "forward"):
         return False
-    of_python = 1 << 9  # Py_TPFLAGS_HEAPTYPE
-    return all(base is object or base.__flags__ & of_python for base in kind.__mro__)
+    return all(base is object or base.__flags__ & _OF_PYTHON for base in kind.__mro__)
 
 
 def has_other_code(kind: Any, is_ours: Callable[[str], bool]) -> bool:
@@ -559,6 +681,132 @@ def has_other_code(kind: Any, is_ours: Callable[[str], bool]) -> bool:
     mentions."""
     plain = ("typing", "abc", "collections.abc", "typing_extensions", "builtins")
     return not all(base.__module__ in plain or is_ours(base.__module__) for base in kind.__mro__)
+
+
+#: Iterators of Python's own that tell how they were made and how far they are.
+_ITERATORS = (
+    map, zip, enumerate, filter, reversed, type(iter([])), type(iter(())), type(iter(range(0))),
+    type(iter("")), type(reversed([])), type(iter(b"")),
+)  # fmt: skip
+
+
+class Making:
+    """How results are flattened of what a function made, and what else they may hold.
+
+    Args:
+        is_old: whether an object was there before the function ran, so that it stands for itself.
+        is_fresh: whether an object is known to be made by the function. Others that are no plain
+            containers are leaves.
+    """
+
+    def __init__(self, is_old: Callable[[Any], bool], is_fresh: Callable[[Any], bool]) -> None:
+        self.is_old = is_old
+        self.is_fresh = is_fresh
+
+    def take(
+        self, value: Any, holders: dict[int, tuple[int, Any]]
+    ) -> tuple[Structure, list[Any]] | None:
+        """How an object holds its parts; None for a leaf, and for instances of containers."""
+        kind: Any = type(value)
+        if kind in _PLAIN or isinstance(value, (Tensor, type, tuple, list, dict, deque)):
+            return None
+        if kind is types.MethodType:  # two of one object and function are equal
+            return Structure("method", "method"), [value.__self__, value.__func__]
+        if not self.is_fresh(value):
+            return None
+        if kind is types.CellType:
+            return Structure("cell", "cell"), []
+        if kind is types.FunctionType:
+            return self._closure(value, holders)
+        if kind is functools.partial and not value.__dict__:
+            keys = tuple(value.keywords)
+            shape = Structure("partial", "partial", keys, (), (len(value.args),))
+            return shape, [value.func, *value.args, *value.keywords.values()]
+        if kind in _VIEWS:
+            return Structure("view", kind), [gc.get_referents(value)[0]]
+        if kind in _ITERATORS:
+            maker, parts, *state = value.__reduce__()
+            return Structure("iterator", kind, (), (), (len(parts),)), [maker, *parts, *state]
+        if kind is types.GeneratorType:
+            return _generator_parts(value)
+        if not is_made_again(kind):
+            return None
+        found = attributes_of(value)
+        return Structure("object", kind, (), tuple(found)), list(found.values())
+
+    def _closure(
+        self, value: types.FunctionType, holders: dict[int, tuple[int, Any]]
+    ) -> tuple[Structure, list[Any]]:
+        cells = value.__closure__ or ()
+        fresh: list[int] = []
+        contents: list[Any] = []
+        for number, cell in enumerate(cells):
+            is_new = id(cell) not in holders and not any(c is cell for c in cells[:number])
+            if is_new and self.is_fresh(cell) and not self.is_old(cell):
+                try:
+                    contents.append(cell.cell_contents)
+                except ValueError:  # a variable that has no value yet
+                    continue
+                fresh.append(number)
+        defaults, named = value.__defaults__ or (), value.__kwdefaults__ or {}
+        texts = (value.__qualname__, value.__module__, value.__doc__)
+        table = Identity(value.__globals__, strong=True)
+        fixed = (table, value.__name__, texts, tuple(fresh), len(defaults), tuple(named))
+        keys = value.__code__.co_freevars
+        attributes = tuple(value.__dict__)
+        shape = Structure("closure", value.__code__, keys, attributes, fixed)
+        rest = [*defaults, *named.values(), *value.__dict__.values(), value.__annotations__]
+        return shape, [*cells, *contents, *rest]
+
+
+#: All objects are flattened.
+ANYTHING = Making(lambda value: False, lambda value: True)
+
+
+def _generator_parts(value: types.GeneratorType[Any, Any, Any]) -> Any:
+    """The function and the arguments of a generator that has not begun; None for others."""
+    code, frame = value.gi_code, value.gi_frame
+    made_by = [
+        item for item in gc.get_referents(value)
+        if type(item) is types.FunctionType and item.__code__ is code
+    ]  # fmt: skip
+    if frame is None or value.gi_running or len(made_by) != 1 or not _has_not_begun(value):
+        return None
+    count = code.co_argcount
+    keys = code.co_varnames[count : count + code.co_kwonlyargcount]
+    last = count + code.co_kwonlyargcount
+    has_rest, has_others = bool(code.co_flags & 4), bool(code.co_flags & 8)
+    names = code.co_varnames[: last + has_rest + has_others]
+    told = frame.f_locals
+    if not all(name in told for name in names):
+        return None
+    shape = Structure("generator", code, (), (), (count, keys, has_rest, has_others))
+    return shape, [made_by[0], *[told[name] for name in names]]
+
+
+def _has_not_begun(value: types.GeneratorType[Any, Any, Any]) -> bool:
+    import inspect  # costs milliseconds, for what is rare
+
+    return inspect.getgeneratorstate(value) == inspect.GEN_CREATED
+
+
+@functools.lru_cache(_MOST)
+def is_made_again(kind: Any) -> bool:
+    """Whether a replay may make an instance of a class from its attributes alone."""
+    if kind is types.SimpleNamespace:
+        return True
+    home = kind.__module__.partition(".")
+    if home[0] == "lazyt" and home[2].partition(".")[0] != "distributions":
+        return False
+    return is_open(kind) and not issubclass(kind, enum.Enum) and not hasattr(kind, "__del__")
+
+
+def is_unchanging(value: Any) -> bool:
+    """Whether an object stands for itself wherever it comes from: a class, a module, a member of an
+    enumeration, a function of a module."""
+    if isinstance(value, (type, types.ModuleType, enum.Enum, types.BuiltinFunctionType)):
+        return True
+    return isinstance(value, types.FunctionType) and "<" not in value.__qualname__
 
 
 class Opening:
@@ -583,7 +831,7 @@ class Opening:
         """A call's ``(args, kwargs)`` flattened. Kinds of objects are opened on the way."""
         while True:
             flat = Flat(value, self)
-            if len(flat.leaves) > _MOST and self.close(flat.shape):
+            if len(flat.leaves) > _LEAVES and self.close(flat.shape):
                 continue
             objects = [self._kind(leaf) for leaf in flat.leaves]
             if not any(objects):
@@ -612,6 +860,15 @@ class Opening:
         self._opened -= kinds
         self._closed |= kinds
         return bool(kinds)
+
+    def open(self, value: Any) -> bool:
+        """Objects like this one are told apart by what is in them from now on; whether that is
+        new."""
+        kind = self._kind(value)
+        if kind is None or kind in self._opened or kind in self._closed:
+            return False
+        self._opened.add(kind)
+        return True
 
     def _kind(self, value: Any) -> Hashable:
         """What is opened together with an object; None where it cannot be."""

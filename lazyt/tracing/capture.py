@@ -37,8 +37,9 @@ from lazyt.tracing.frames import (
     texts_of,
     variable_names,
 )
-from lazyt.tracing.guards import CannotWatch, Guards
-from lazyt.tracing.sources import Guarded, signature
+from lazyt.tracing.guards import CannotWatch, Change, Guards
+from lazyt.tracing.outcomes import Holders, Young
+from lazyt.tracing.sources import signature
 
 T = TypeVar("T")
 Bounds = tuple[tuple[int, int], tuple[int, int]]
@@ -277,7 +278,8 @@ class Run:
         nodes: values of the arguments that are tensors, before.
         looks: signatures of those and of the guarded tensors, before.
         guards: the notes, taken before.
-        effects: sources whose tensor the function replaced.
+        changes: what of Python's state the function changed.
+        young: what it made.
         codes: code that ran, with its globals.
         trouble: why it cannot be replayed; None when it can.
     """
@@ -287,7 +289,8 @@ class Run:
     nodes: list[Node]
     looks: list[Any]
     guards: Guards
-    effects: list[tuple[Guarded, Any]]
+    changes: list[Change]
+    young: Young
     codes: dict[Any, dict[str, Any]]
     trouble: str | None
 
@@ -310,6 +313,7 @@ def watch(
     arguments: Sequence[Tensor],
     guards: Guards,
     names: Sequence[str],
+    holders: Holders,
 ) -> Run:
     """Runs the function and notes what a replay has to do.
 
@@ -317,6 +321,7 @@ def watch(
         arguments: the tensors among its arguments.
         guards: notes of Python's state, with all tensors that it can read.
         names: what ``arguments`` are called.
+        holders: lists, dicts and objects among them.
     """
     tensors = [*arguments, *(p.tensor for p in guards.tensors if p.tensor is not None)]
     with _lock:
@@ -341,20 +346,25 @@ def watch(
         nodes = [tensor.node for tensor in arguments]
         looks = [signature(tensor) for tensor in tensors]
         old, pending.budget.nodes = pending.budget.nodes, -1  # every new storage is reported
+        young = Young()
+        young.begin()
         try:
             with watching(recorder), recorder.frames:
                 result = function(*args, **kwargs)
+                young.end()  # before the collector is back
+            guards.note_environment(recorder.frames.environment)
         finally:
             pending.budget.nodes = old
     ran = recorder.frames.trouble
     trouble = recorder.trouble if ran is None else f"it {ran}"
-    effects: list[tuple[Guarded, Any]] = []
+    changes: list[Change] = []
     if trouble is None:
         try:
-            effects = guards.effects(arguments)
+            changes = [*guards.effects(arguments), *holders.changes()]
         except CannotWatch as error:
             trouble = str(error)
-    return Run(result, recorder, nodes, looks, guards, effects, recorder.frames.codes, trouble)
+    codes = recorder.frames.codes
+    return Run(result, recorder, nodes, looks, guards, changes, young, codes, trouble)
 
 
 def note_state(

@@ -296,10 +296,10 @@ def is_other(storages: Sequence[Storage]) -> bool:
     return len({id(storage) for storage in storages}) == len(storages)
 
 
-def leaves_of(shape: Any, opening: Opening, args: Any, kwargs: Any) -> list[Any] | None:
-    """The leaves of a call's arguments, None where these have another shape."""
+def opened(shape: Any, opening: Opening, args: Any, kwargs: Any) -> Flat | None:
+    """A call's arguments flattened, None where these have another shape."""
     flat = Flat((args, kwargs), opening)
-    return flat.leaves if flat.shape == shape else None
+    return flat if flat.shape == shape else None
 
 
 #: Bytes of the largest number from Python that goes to a device with others.
@@ -357,6 +357,7 @@ class Text:
         checked: the captured tensors, with their storages.
         gradients: fresh storages that become gradients, by the identity of the leaf.
         attached: leaves whose last gradient may be reused, by fresh storage.
+        needs_holders: whether the lists, dicts and objects among the arguments are needed.
     """
 
     def __init__(self, replay: Replay, leaves: Sequence[Any]) -> None:
@@ -376,6 +377,7 @@ class Text:
         self.gradients: dict[int, int] = {}
         self.attached: dict[int, AccumulateGrad] = {}
         self.checked: list[tuple[Tensor, Storage]] = []
+        self.needs_holders = False
         self.names.table.update(
             __name__=__name__,  # no code of the user's, to a capture that calls it
             MISSED=MISSED, reusable=[None] * (2 * len(replay.flags)), turn=[0],

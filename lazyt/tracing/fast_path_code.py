@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 from lazyt.config import config
 from lazyt.functional import type_promotion
 from lazyt.handle import autocast, grad_mode
-from lazyt.handle.pytree import Opening, build, structures
+from lazyt.handle.pytree import Opening, structures
 from lazyt.handle.storage import Storage
 from lazyt.handle.tape import AccumulateGrad
 from lazyt.handle.tensor import Tensor
@@ -53,6 +53,7 @@ from lazyt.tracing.guards import (
     tagged_dicts,
     tensor_condition,
 )
+from lazyt.tracing.outcomes import Outcome
 from lazyt.tracing.replay import Computed, ComputedChecks, Interrupted, Made, Replay
 from lazyt.tracing.reuse import MOST_BYTES, lone_counts, own_buffer
 from lazyt.tracing.sources import GradSource, GuardedTensor, ItemSource, is_plain, same_plain
@@ -180,10 +181,12 @@ class Tests(_Part):
     def _write_arguments(self) -> None:
         self._count = 0
         before = len(self.lines)
-        if any(structures(self._shape)):
-            leaves_of = functools.partial(fast_path.leaves_of, self._shape, self._opening)
-            self.names.table["leaves_of"] = leaves_of
-            self.add("opened = leaves_of(args, kwargs)", "if opened is None: return MISSED")
+        if any(structures(self._shape)) or self.text.needs_holders:
+            self.names.table["open"] = functools.partial(
+                fast_path.opened, self._shape, self._opening
+            )
+            self.add("flat = open(args, kwargs)", "if flat is None: return MISSED")
+            self.add("opened = flat.leaves")
             for number in range(len(self.leaves)):
                 self._leaf(f"opened[{number}]")
         else:
@@ -201,6 +204,8 @@ class Tests(_Part):
         """Notes where the tests of arguments are, if all are tensors that C can look at."""
         (_, given), (_, named) = self._shape[1]
         names = [f"a{n}" for n in range(len(given))]
+        if self.text.needs_holders:
+            return
         if not (named or any(given) or self.replay.parts) and [*self.given.values()] == names:
             self._admitted = (before, len(self.lines), self.leaves)
 
@@ -749,12 +754,12 @@ class Results(_Part):
     of the result.
 
     Args:
-        result: the shape of the function's result.
+        outcome: what the function leaves behind.
     """
 
-    def __init__(self, text: Text, launch: Launch, result: Any) -> None:
+    def __init__(self, text: Text, launch: Launch, outcome: Outcome) -> None:
         super().__init__(text)
-        self.launch, self._result = launch, result
+        self.launch, self._outcome = launch, outcome
         self._certificate = ""
 
     def write_back(self) -> None:
@@ -828,7 +833,13 @@ class Results(_Part):
         self._certify()
         for function in replay.late:
             self.both(f"{bind(function)}()")
-        self.both(f"return {self._built(self._result, iter(texts[len(replay.effects) :]))}")
+        left = texts[len(replay.effects) :]
+        if self._outcome.needs_objects:
+            holders = "flat.values" if self.text.needs_holders else "tuple"
+            parts = "".join([f"{part}, " for part in left])
+            self.both(f"return {bind(self._outcome.finish)}(({parts}), {holders})")
+        else:
+            self.both(f"return {self._built(self._outcome.shape, iter(left))}")
 
     def _certify(self) -> None:
         """Where all was as it has to be, the words that were taken down before stand for that."""
@@ -893,8 +904,6 @@ class Results(_Part):
 
     def _built(self, shape: Any, texts: Iterator[str]) -> str:
         """The expression of a value of this shape, see ``Flat``."""
-        if any(structures(shape)):
-            return f"{self.bind(build)}({self.bind(shape)}, iter(({', '.join(texts)},)))"
         if shape is None:
             return next(texts)
         kind, parts = shape
@@ -908,7 +917,7 @@ class Results(_Part):
 
 
 def write_fast_path(
-    replay: Replay, opening: Opening, shape: Any, leaves: Sequence[Any], result: Any,
+    replay: Replay, opening: Opening, shape: Any, leaves: Sequence[Any], outcome: Outcome,
     polled: set[int], moving: Sequence[int],
 ) -> FastPath | None:  # fmt: skip
     """The fast path of a replay that has just been run; None where there is none.
@@ -917,7 +926,7 @@ def write_fast_path(
         opening: which objects among the arguments are flattened.
         shape: the shape of the call's (args, kwargs), see ``Flat``.
         leaves: its leaves, with the tensors of the call.
-        result: the shape of the function's result.
+        outcome: what the function leaves behind.
         polled: identities of dicts whose tags change though nothing that matters does.
         moving: which leaves are numbers that are followed.
     """
@@ -927,12 +936,13 @@ def write_fast_path(
     if checks is not None and checks.inputs is None:
         return None
     text = Text(replay, leaves)
+    text.needs_holders = not outcome.is_plain
     tests = Tests(text, opening, shape, polled, moving)
     tags = dict_tags.Tags([*tests.tagged.values()]) if tests.tagged else None
     if replay.guards.broken([leaf for leaf in leaves if isinstance(leaf, Tensor)]) is not None:
         return None
     launch = Launch(text)
-    results = Results(text, launch, result)
+    results = Results(text, launch, outcome)
     try:
         launch.find_outputs()
         tests.write(tags)

@@ -12,7 +12,7 @@ from typing import Any
 from lazyt.config import config
 from lazyt.handle.hooks import Diary, hook
 from lazyt.handle.pending import keep_values, realize_nodes
-from lazyt.handle.pytree import Flat
+from lazyt.handle.pytree import ANYTHING, Flat
 from lazyt.handle.storage import Storage, raw
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.graph import Node, topological
@@ -63,7 +63,7 @@ def settle(
         diary: what it wrote to.
     """
     parts: list[Any] = []
-    parts.extend(Flat(result).leaves)
+    parts.extend(Flat(result, None, ANYTHING).leaves)
     storages = [part._storage for part in parts if isinstance(part, Tensor)]
     given = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     others = [(leaf, "an argument") for leaf in leaves if not isinstance(leaf, Tensor)]

@@ -34,7 +34,15 @@ _FORBIDDEN_CALLS = {print: "prints", input: "asks for input", open: "opens a fil
 
 #: What reads a variable of the environment, and the modules whose functions call that.
 _BETWEEN = frozenset({"os", "_collections_abc", "collections.abc"})
-_ENVIRONMENT = type(os.environ).__getitem__.__code__
+_Environment = type(os.environ)
+_ENVIRONMENT = _Environment.__getitem__.__code__
+#: What changes it, or reads all of it.
+_WHOLE_ENVIRONMENT = {
+    _Environment.__setitem__.__code__: "changes os.environ",
+    _Environment.__delitem__.__code__: "changes os.environ",
+    _Environment.__iter__.__code__: "goes through os.environ",
+    _Environment.__len__.__code__: "goes through os.environ",
+}
 #: What imports a module. Its code runs once in a process and is no part of what a function does.
 _IMPORT = importlib._bootstrap._find_and_load.__code__  # type: ignore[attr-defined]
 
@@ -60,12 +68,14 @@ class Frames:
     Attributes:
         codes: of all the user's functions that ran, with their globals.
         trouble: what ran that cannot be replayed, in words; None when nothing did.
+        environment: the variables of the environment that were read.
         paused: while set, nothing is noted.
     """
 
     def __init__(self) -> None:
         self.codes: dict[types.CodeType, dict[str, Any]] = {}
         self.trouble: str | None = None
+        self.environment: dict[str, None] = {}
         self.paused = self._imports = 0
         self._outer: Any = None
 
@@ -95,12 +105,13 @@ class Frames:
                 self._note_builtin(frame, argument)
         elif _is_user(frame):
             self.codes.setdefault(code, frame.f_globals)
-        elif self.trouble is None and code is _ENVIRONMENT:
-            outer = frame.f_back
-            while outer is not None and outer.f_globals.get("__name__") in _BETWEEN:
-                outer = outer.f_back
-            if outer is not None and _is_user(outer):
-                self.trouble = "reads os.environ" + _place(outer)
+        elif code is _ENVIRONMENT:
+            if _user_of_environment(frame) is not None:
+                self.environment[frame.f_locals["key"]] = None
+        elif self.trouble is None and code in _WHOLE_ENVIRONMENT:
+            outer = _user_of_environment(frame)
+            if outer is not None:
+                self.trouble = _WHOLE_ENVIRONMENT[code] + _place(outer)
         elif self.trouble is None and frame.f_globals.get("__name__") in _FORBIDDEN:
             back = frame.f_back
             if back is not None and _is_user(back):
@@ -120,6 +131,14 @@ class Frames:
                 what = f"calls {home.lstrip('_')}.{function.__name__}"
         if what is not None:
             self.trouble = what + _place(frame)
+
+
+def _user_of_environment(frame: types.FrameType) -> types.FrameType | None:
+    """The user's frame that a look into the environment comes from; None where it is another's."""
+    outer = frame.f_back
+    while outer is not None and outer.f_globals.get("__name__") in _BETWEEN:
+        outer = outer.f_back
+    return outer if outer is not None and _is_user(outer) else None
 
 
 def _place(frame: types.FrameType) -> str:

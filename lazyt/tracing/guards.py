@@ -13,6 +13,7 @@ import contextvars
 import functools
 import gc
 import operator
+import os
 import types
 import weakref
 from array import array
@@ -110,6 +111,33 @@ def _has_values(table: dict[Any, Any], known: tuple[Any, ...]) -> bool:
     return len(table) == len(known) and all(map(operator.is_, table.values(), known))
 
 
+class Change(NamedTuple):
+    """Something in Python's state that a function changed.
+
+    Attributes:
+        sort: "place" for what one source gives; "list", "set", "dict" for containers with other
+            elements; "attributes" for an object's dict with other keys; "argument" for a list, a
+            dict or an object that was given.
+        target: the source, the container, the dict; the number of what was given.
+        values: what is there now.
+        path: how a person would write it.
+        known: of a place what it held before; the keys of a dict; attributes that are new and that
+            are gone; the structure of what was given.
+    """
+
+    sort: str
+    target: Any
+    values: list[Any]
+    path: str
+    known: Any = None
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether a tensor, or None, was put into a place, and nothing else."""
+        value = self.values[0] if self.values else MISSING
+        return self.sort == "place" and (value is None or isinstance(value, Tensor))
+
+
 class CannotWatch(Exception):
     """The function reads something that cannot be watched; the text says what."""
 
@@ -127,6 +155,7 @@ class Guards:
         notes: other values in the state, which are compared.
         arrays: NumPy arrays with their content.
         sizes: containers with the number of their elements.
+        attributes: dicts of objects' attributes with their keys; until the capture is over.
         lists: lists with their elements.
         orders: dicts with their keys, in order.
         sets: sets with their elements.
@@ -147,6 +176,7 @@ class Guards:
         self.notes: list[GuardedValue] = []
         self.arrays: list[tuple[np.ndarray[Any, Any], bytes, str]] = []
         self.sizes: list[tuple[Any, int, str]] = []
+        self.attributes: list[tuple[dict[str, Any], tuple[Any, ...], str]] = []
         self.lists: list[tuple[Any, tuple[Any, ...], str]] = []
         self.orders: list[tuple[Any, tuple[Any, ...], str]] = []
         self.sets: list[tuple[Any, frozenset[Any], str]] = []
@@ -178,6 +208,20 @@ class Guards:
         for name in global_names(code):
             if name in table:
                 self._entry(table, name, name)
+
+    def note_environment(self, names: Iterable[Any]) -> None:
+        """Notes variables of the environment."""
+        environment: Any = os.environ
+        for name in names:
+            try:
+                key = environment.encodekey(name)
+            except TypeError:  # no text: reading it raises an exception whatever there is
+                continue
+            self._hold(
+                ItemSource(environment._data, key),
+                look_up(environment._data, key),
+                f"os.environ[{name!r}]",
+            )
 
     def note_argument(self, number: int, tensor: Tensor) -> None:
         """Notes the gradient of the tensor that is argument ``number``."""
@@ -285,6 +329,7 @@ class Guards:
             return
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
             source = CellSource(cell)
+            self._seen[id(cell)] = cell
             self._hold(source, source.get(()), name)
         self.note_globals(function.__globals__, function.__code__)
         for name in ("__defaults__", "__kwdefaults__"):
@@ -374,6 +419,7 @@ class Guards:
         is_known = watched is not None or home.partition(".")[0] not in _SILENT
         if isinstance(table, dict) and (self.is_ours(home) or is_known):
             self.sizes.append((table, len(table), f"the attributes of {path}"))
+            self.attributes.append((table, tuple(table), path))
             everything = home in _HOLDERS or reads_all(self.names)
             if not everything and self.is_ours(home):
                 everything = has_other_code(kind, self.is_ours)
@@ -432,29 +478,76 @@ class Guards:
                 return f"{path} holds something else"
         return None
 
-    def effects(self, given: Given) -> list[tuple[Guarded, Any]]:
-        """Places whose value the function replaced by a tensor or None, with the new value.
+    def effects(self, given: Given) -> list[Change]:
+        """What the function changed: places that hold something else, containers that have other
+        elements, objects that have other attributes.
 
         Raises CannotWatch for other changes.
         """
         moved = self.check_iterators()
         if moved is not None:
             raise CannotWatch(moved)
-        found: list[tuple[Guarded, Any]] = []
+        found = [*self._changed_containers()]
+        rewritten = {id(change.target) for change in found if change.sort != "attributes"}
         guarded: list[tuple[Guarded, Any]] = [(place, place.tensor) for place in self.tensors]
         guarded += [(note, note.value) for note in self.notes]
+        guarded += [
+            (Guarded(path, ItemSource(table, key)), value)
+            for table, key, value, path in self.entries
+        ]
         for place, old in guarded:
-            value = place.source.get(given)
+            source = place.source
+            if id(getattr(source, "table", getattr(source, "items", None))) in rewritten:
+                continue
+            value = source.get(given)
             if value is not old and not same_plain(value, old):
-                fits = value is None or isinstance(value, Tensor)
-                if place.source.put is None or not fits:
-                    change = f"it changes {place.path} from {describe(old)} to {describe(value)}"
-                    raise CannotWatch(f"{change}, where replays cannot put it" if fits else change)
-                found.append((place, value))
-        reason = self._broken_containers()
-        if reason is not None:
-            raise CannotWatch(f"it changes Python's state: {reason}")
+                lost = value is MISSING and isinstance(source, (ElementSource, GradSource))
+                if source.put is None or lost:
+                    raise CannotWatch(
+                        f"it changes {place.path} from {describe(old)} to {describe(value)}, where "
+                        "replays cannot put it"
+                    )
+                found.append(Change("place", source, [value], place.path, old))
+        known = {id(table) for table, *_ in (*self.orders, *self.attributes)}
+        for sized, size, path in self.sizes:
+            if size_of(sized) != size and id(sized) not in known:
+                raise CannotWatch(f"it changes the number of elements of {path}")
+        for items, content, path in self.arrays:
+            if items.tobytes() != content:
+                raise CannotWatch(f"it changes the values of the array {path}")
+        for probe, told, path in self.probes:
+            now = probe()
+            if now is not told and not same_plain(now, told):
+                raise CannotWatch(f"it changes {path}")
         return found
+
+    def _changed_containers(self) -> Iterator[Change]:
+        for items, old, path in self.lists:
+            if len(items) != len(old) or any(
+                a is not b and not isinstance(b, Tensor) and not same_plain(a, b)
+                for a, b in zip(items, old)
+            ):
+                if not isinstance(items, (list, deque)):
+                    raise CannotWatch(f"it changes the elements of {path}")
+                yield Change("list", items, [*items], path)
+        for members, elements, path in self.sets:
+            if members != elements:
+                if type(members) is not set:
+                    raise CannotWatch(f"it changes the elements of {path}")
+                yield Change("set", members, [*members], path)
+        for table, keys, path in self.orders:
+            if not same_keys(table, keys):
+                now = keys_of(table)
+                values = [look_up(table, key) for key in now]
+                yield Change("dict", table, values, path, now)
+        for table, keys, path in self.attributes:
+            if not same_keys(table, keys):
+                if any(type(key) is not str for key in table):
+                    raise CannotWatch(f"it changes the attributes of {path}")
+                added = tuple(key for key in table if key not in keys)
+                gone = tuple(key for key in keys if key not in table)
+                values = [table[key] for key in added]
+                yield Change("attributes", table, values, path, (added, gone))
 
     def check_iterators(self) -> str | None:
         """Which iterator the function has taken an element of, in words; None for none."""
@@ -493,6 +586,7 @@ class Guards:
         """Forget the tensors that were noted: their sources are enough."""
         for place in self.tensors:
             place.tensor = None
+        self.attributes.clear()
         self._seen.clear()
         self._exact.clear()
 

@@ -21,7 +21,7 @@ from lazyt.functional.overriding import choices, switch
 from lazyt.handle.device import META
 from lazyt.handle.dispatch import one_memory
 from lazyt.handle.hooks import Diary, hook
-from lazyt.handle.pytree import Flat, Opening, build, roots
+from lazyt.handle.pytree import ANYTHING, Flat, Opening, build, roots
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.forms import use
 from lazyt.ir.graph import source_text, user_position
@@ -34,10 +34,11 @@ from lazyt.tracing.fast_path import MISSED, FastPath
 from lazyt.tracing.fast_path_code import write_fast_path
 from lazyt.tracing.first_calls import observe, settle
 from lazyt.tracing.frames import global_names, is_user_module
-from lazyt.tracing.guards import CannotWatch, Guards
+from lazyt.tracing.guards import CannotWatch
+from lazyt.tracing.outcomes import Holders, Outcome, open_changed
 from lazyt.tracing.recompile_reasons import argument_names, describe
 from lazyt.tracing.replay import Interrupted, Missed, Replay, resume
-from lazyt.tracing.sources import is_plain, signature
+from lazyt.tracing.sources import signature
 from lazyt.tracing.symbolic_numbers import Numbers, plain
 from lazyt.tracing.templates import CannotReplay
 
@@ -70,14 +71,15 @@ class CaptureHistory:
         """Takes note that a capture was of use."""
         self._unused = self._recaptured = 0
 
-    def captured(self, known: bool) -> bool:
+    def captured(self, known: bool, is_undone: bool) -> bool:
         """Takes note of a capture; False where captures are of no use at all.
 
         Args:
             known: there were captures for this kind of arguments, so that something else differs.
+            is_undone: the function itself changed what the capture depends on.
         """
         self._unused += 1
-        self._recaptured += known
+        self._recaptured += UNUSED // _PATIENCE if is_undone else known
         return self._recaptured < UNUSED
 
     def is_rare(self, kind: Hashable, full: bool) -> bool:
@@ -132,8 +134,9 @@ class FastPaths:
         self.calls = found[::-1]
 
     def follow(
-        self, replay: Replay, shape: Any, leaves: Sequence[Any], result: Any, moving: Sequence[int]
-    ) -> None:
+        self, replay: Replay, shape: Any, leaves: Sequence[Any], outcome: Outcome,
+        moving: Sequence[int],
+    ) -> None:  # fmt: skip
         """A replay was run in general: give it a fast path, or another one, if that is worth it.
 
         The other arguments are those of ``write_fast_path``. While the plan may get other kernels
@@ -153,7 +156,7 @@ class FastPaths:
             if attempts.fast_path is not None and attempts.fast_path.tags is not None:
                 attempts.polled.update(map(id, attempts.fast_path.tags.all_changed()))
             attempts.fast_path = write_fast_path(
-                replay, self._opening, shape, leaves, result, attempts.polled, moving
+                replay, self._opening, shape, leaves, outcome, attempts.polled, moving
             )
         self._list()
 
@@ -202,7 +205,7 @@ class Captured:
         self.function = function
         self.fullgraph = fullgraph
         self._codes: dict[Any, dict[str, Any]] = {}
-        self._captures: dict[Any, list[tuple[Replay, Any]]] = {}
+        self._captures: dict[Any, list[tuple[Replay, Outcome]]] = {}
         self._harmless: set[Any] = set()  # keys of calls that may work on copies
         self._failures = 0
         self._history = CaptureHistory()
@@ -263,7 +266,7 @@ class Captured:
                 self._fail("a tensor whose memory NumPy sees has attributes of its own")
                 return self.function(*args, **kwargs)
             reason = ""
-            for replay, result in reversed(self._captures.get(key, ())):
+            for replay, outcome in reversed(self._captures.get(key, ())):
                 in_place = values.any_shown and replay.only_reads
                 tensors = values.in_place() if in_place else values.tensors
                 try:
@@ -272,8 +275,8 @@ class Captured:
                     reason = reason or str(missed)
                     continue
                 self._history.replayed()
-                self._fast_paths.follow(replay, shape, leaves, result, moving)
-                return build(result, iter(values.originals(parts, tensors)))
+                self._fast_paths.follow(replay, shape, leaves, outcome, moving)
+                return outcome.finish(values.originals(parts, tensors), flat.values)
             if self._is_rare(key):
                 return self.function(*args, **kwargs)
             if self._captures:
@@ -378,10 +381,11 @@ class Captured:
             return self.function(*args, **kwargs)
         result = self.function(*args, **kwargs)
         returned: list[Any] = []
-        returned.extend(Flat(result).leaves)
+        returned.extend(Flat(result, None, ANYTHING).leaves)
         returned = [p for p in returned if not any(p is tensor for tensor in given)]
         try:
-            returned += [value for _, value in guards.effects(given)]
+            kept = [value for change in guards.effects(given) for value in change.values]
+            returned += Flat(kept, None, ANYTHING).leaves
         except CannotWatch as error:
             self._fail(str(error))
             return result
@@ -420,55 +424,43 @@ class Captured:
         except CannotWatch as error:
             self._fail(str(error))
             return self.function(*args, **kwargs)
+        holders = Holders(flat)
         try:
-            run = watch(self.function, args, kwargs, values.tensors, guards, called)
+            run = watch(self.function, args, kwargs, values.tensors, guards, called, holders)
         finally:
             numbers.active = False
             guards.replace(plain)
         values.write_back()
         unknown = {code: table for code, table in run.codes.items() if code not in self._codes}
         self._learn(unknown)
-        left = Flat(run.result)
-        result, returned, parts = left.shape, left.leaves, [plain(part) for part in left.leaves]
-        reason = run.trouble or self._changes_or_returns(flat, left, args, kwargs)
-        if run.trouble is None and reason is not None:
-            if self._opening.close(shape):
-                self._say(
-                    f"not captured: {reason}; such objects are compared by identity from now on"
-                )
-            else:
-                self._fail(reason)
-            return run.result  # no numbers are followed where there are such arguments
-        if reason is None:
-            reason = _returns_others(left, parts, guards)
+        changes = run.changes
+        outcome = Outcome(run.result, changes, guards, holders, run.young)
+        run.young.forget()
+        found = outcome.leaves
+        parts = [plain(part) for part in found]
+        reason = run.trouble or outcome.trouble(parts, guards)
         if reason is not None:
             self._fail(reason)
+        elif open_changed([v for v, _ in others], changes, self._opening):
+            self._say(
+                "not captured: it changes an object that is an argument; such objects are compared "
+                "by what is in them from now on"
+            )
         elif not unknown:
             known = (called, [names[n] for n in moving])
-            self._keep(key, run, values, returned, result, numbers, known)
+            self._keep(key, run, values, outcome, numbers, known)
         else:  # it ran code that no notes were taken for: the next call is captured
             settle(self.function, self._codes, flat.roots(), run.result, Diary())
         final = values.originals(parts, values.tensors)
-        if all(a is b for a, b in zip(final, left.leaves, strict=True)):
+        if all(a is b for a, b in zip(final, found, strict=True)):
             return run.result
-        return build(result, iter(final))
-
-    def _changes_or_returns(self, flat: Flat, left: Flat, args: Any, kwargs: Any) -> str | None:
-        """Whether the function has changed, or returns, an argument that was flattened."""
-        if not flat.is_nested:
-            return None
-        after = Flat((args, kwargs), self._opening)
-        same = after.shape == flat.shape and len(after.leaves) == len(flat.leaves)
-        if not same or any(a is not b for a, b in zip(after.leaves, flat.leaves)):
-            return "it changes a list, a dict or another object that is an argument"
-        if flat.holders.keys() & left.holders.keys():
-            return "it returns a list, a dict or another object that is an argument"
-        return None
+        return outcome.finish(final, flat.values)
 
     def _keep(
-        self, key: Any, run: Run, values: Values, parts: list[Any], result: Any, numbers: Numbers,
+        self, key: Any, run: Run, values: Values, outcome: Outcome, numbers: Numbers,
         names: tuple[list[str], list[str]],
     ) -> None:  # fmt: skip
+        parts = outcome.leaves
         try:
             replay = Replay(run, values.tensors, parts, values.parts, values.copies, numbers, names)
         except CannotReplay as error:
@@ -476,17 +468,22 @@ class Captured:
             return
         self._drop_gone()
         known = self._captures.setdefault(key, [])
-        known.append((replay, result))
+        outcome.forget()
+        known.append((replay, outcome))
         self._last_key = key
         if sum(map(len, self._captures.values())) > _MOST:
             self._captures.pop(next(iter(self._captures)))
         self._failures = 0
         self._say("captured")
-        if not self._history.captured(len(known) > 1):
+        undone = [c for c in run.changes if c.sort != "argument" and not c.is_simple]
+        if not self._history.captured(len(known) > 1, bool(undone)):
             self._failures = _PATIENCE - 1
+            reason = "what the function depends on differs at every call"
+            if undone:
+                reason = f"it changes {undone[0].path} at every call"
             self._fail(
-                f"the last {UNUSED} captures were never replayed, because what the function "
-                "depends on differs at every call; give numbers that change as tensors"
+                f"the last captures were never replayed, because {reason}; give numbers that "
+                "change as tensors"
             )
 
     def _drop_gone(self) -> None:
@@ -510,15 +507,6 @@ class Captured:
             )
 
 
-def _returns_others(left: Flat, parts: Sequence[Any], guards: Guards) -> str | None:
-    """Why a replay could not put a result together; None where it can."""
-    if not all(isinstance(p, Tensor) or is_plain(p) or guards.knows(p) for p in parts):
-        return "it returns an object that is neither tensor nor number nor text"
-    if any(guards.knows(holder) for _, holder in left.holders.values()):
-        return "it returns a list, a dict or another object that was there before"
-    return None
-
-
 def _is_ours(table: dict[str, Any]) -> bool:
     return str(table.get("__name__")).partition(".")[0] == "lazyt"
 
@@ -530,7 +518,7 @@ class Tuned(Captured):
         token = tuned_here.set(True)
         try:
             result = super()._call(args, kwargs)
-            for leaf in Flat(result).leaves:
+            for leaf in Flat(result, None, ANYTHING).leaves:
                 if isinstance(leaf, Tensor):
                     leaf.realize()  # later its plan would not be tuned
         finally:

@@ -564,7 +564,9 @@ class Replay:
         self._known: dict[int, Made] = {}
         self.results = [self._describe(value, run, given) for value in leaves]
         self.effects = [
-            (place.source, self._describe(value, run, given)) for place, value in run.effects
+            (change.target, self._describe(change.values[0], run, given))
+            for change in run.changes
+            if change.is_simple
         ]
         self.flags = [None if s.fn is None else type(s.fn).__name__ for s in self._fresh]
         self.ages = [s.version_now() for s in self._fresh]

@@ -177,7 +177,10 @@ class ItemSource(Source):
         return look_up(self.table, self.key)
 
     def _put(self, given: Given, value: Any) -> None:
-        put_item(self.table, self.key, value)
+        if value is MISSING:
+            dict.__delitem__(self.table, self.key)
+        else:
+            put_item(self.table, self.key, value)
 
     def text(self, bind: Bind) -> str:
         """Its expression."""
@@ -221,7 +224,10 @@ class AttributeSource(Source):
 
     def put(self, given: Given, value: Any) -> None:
         """Writes it."""
-        setattr(self.owner, self.name, value)
+        if value is MISSING:
+            delattr(self.owner, self.name)
+        else:
+            setattr(self.owner, self.name, value)
 
     def text(self, bind: Bind) -> str:
         """Its expression."""
@@ -245,7 +251,10 @@ class CellSource(Source):
 
     def put(self, given: Given, value: Any) -> None:
         """Writes it."""
-        self.cell.cell_contents = value
+        if value is MISSING:
+            del self.cell.cell_contents
+        else:
+            self.cell.cell_contents = value
 
     def text(self, bind: Bind) -> str:
         """Its expression."""
