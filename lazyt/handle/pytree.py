@@ -294,7 +294,7 @@ _OF_PYTHON = 1 << 9
 _PLAIN = frozenset({int, float, str, bool, type(None), bytes, complex})
 _CONTAINERS = (tuple, list, dict, deque)
 #: What cannot be changed: nobody asks whether two of them are one.
-_UNSHARED = frozenset({"tuple", "method", "view"})
+_UNSHARED = frozenset({"builtin", "method", "tuple", "view"})
 
 
 class Structure(NamedTuple):
@@ -303,8 +303,10 @@ class Structure(NamedTuple):
     Attributes:
         sort: what it is: "tuple", "list", "dict", "deque" for instances of subclasses of these,
             "object", "method", "partial", "function", or "same" for one that came before; of what
-            a function made also "closure", "cell", "iterator", "view" (of a dict) and "generator".
-        kind: its class; the code of a function; the number of the one that came before.
+            a function made also "builtin" (a method), "cell", "closure", "generator", "iterator"
+            and "view" (of a dict).
+        kind: its class; the code of a function; the number of the one that came before; the name
+            of a method that is built in.
         keys: of a dict, names of a function's closure, numbers of other items.
         attributes: names of its attributes.
         fixed: what has to be the same besides.
@@ -497,6 +499,12 @@ def _make_method(
     return types.MethodType(function, owner)
 
 
+def _make_builtin(
+    shape: Structure, shapes: Sequence[Shape], leaves: Iterator[Any], made: list[Any]
+) -> Any:
+    return getattr(_build(shapes[0], leaves, made), shape.kind)
+
+
 def _make_partial(
     shape: Structure, shapes: Sequence[Shape], leaves: Iterator[Any], made: list[Any]
 ) -> Any:
@@ -549,9 +557,9 @@ def _make_generator(
 
 #: How what a function made is made again.
 _MAKERS: dict[str, Callable[..., Any]] = {
-    "cell": _make_cell, "closure": _make_closure, "generator": _make_generator,
-    "iterator": _make_iterator, "method": _make_method, "partial": _make_partial,
-    "view": _make_view,
+    "builtin": _make_builtin, "cell": _make_cell, "closure": _make_closure,
+    "generator": _make_generator, "iterator": _make_iterator, "method": _make_method,
+    "partial": _make_partial, "view": _make_view,
 }  # fmt: skip
 _VIEWS: dict[type, Callable[[dict[Any, Any]], Any]] = {
     type({}.keys()): dict.keys, type({}.values()): dict.values, type({}.items()): dict.items,
@@ -673,7 +681,17 @@ def is_open(kind: Any) -> bool:
         return False
     if hasattr(kind, "forward"):
         return False
-    return all(base is object or base.__flags__ & _OF_PYTHON for base in kind.__mro__)
+    return all(base is object or _is_of_a_statement(base) for base in kind.__mro__)
+
+
+def _is_of_a_statement(kind: Any) -> bool:
+    """Whether a class was made by a class statement: C has no part of its instances."""
+    table = vars(kind)
+    if not kind.__flags__ & _OF_PYTHON or isinstance(
+        table.get("__new__"), types.BuiltinFunctionType
+    ):
+        return False
+    return kind.__base__ is not object or "__dict__" in table or "__slots__" in table
 
 
 def has_other_code(kind: Any, is_ours: Callable[[str], bool]) -> bool:
@@ -684,7 +702,7 @@ def has_other_code(kind: Any, is_ours: Callable[[str], bool]) -> bool:
 
 
 #: Iterators of Python's own that tell how they were made and how far they are.
-_ITERATORS = (
+_ITERATORS: tuple[Any, ...] = (
     map, zip, enumerate, filter, reversed, type(iter([])), type(iter(())), type(iter(range(0))),
     type(iter("")), type(reversed([])), type(iter(b"")),
 )  # fmt: skip
@@ -712,6 +730,10 @@ class Making:
             return None
         if kind is types.MethodType:  # two of one object and function are equal
             return Structure("method", "method"), [value.__self__, value.__func__]
+        if kind is types.BuiltinFunctionType:
+            if is_unchanging(value):
+                return None
+            return Structure("builtin", value.__name__), [value.__self__]
         if not self.is_fresh(value):
             return None
         if kind is types.CellType:
@@ -728,7 +750,8 @@ class Making:
             maker, parts, *state = value.__reduce__()
             return Structure("iterator", kind, (), (), (len(parts),)), [maker, *parts, *state]
         if kind is types.GeneratorType:
-            return _generator_parts(value)
+            found_parts: tuple[Structure, list[Any]] | None = _generator_parts(value)
+            return found_parts
         if not is_made_again(kind):
             return None
         found = attributes_of(value)
@@ -804,7 +827,9 @@ def is_made_again(kind: Any) -> bool:
 def is_unchanging(value: Any) -> bool:
     """Whether an object stands for itself wherever it comes from: a class, a module, a member of an
     enumeration, a function of a module."""
-    if isinstance(value, (type, types.ModuleType, enum.Enum, types.BuiltinFunctionType)):
+    if isinstance(value, types.BuiltinFunctionType):
+        return isinstance(value.__self__, (type, types.ModuleType, type(None)))
+    if isinstance(value, (type, types.ModuleType, enum.Enum)):
         return True
     return isinstance(value, types.FunctionType) and "<" not in value.__qualname__
 

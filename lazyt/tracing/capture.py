@@ -360,11 +360,24 @@ def watch(
     changes: list[Change] = []
     if trouble is None:
         try:
-            changes = [*guards.effects(arguments), *holders.changes()]
+            changes = guards.effects(arguments)
+            refuse_renewed(changes, recorder.calls)
+            changes += holders.changes()
         except CannotWatch as error:
             trouble = str(error)
     codes = recorder.frames.codes
     return Run(result, recorder, nodes, looks, guards, changes, young, codes, trouble)
+
+
+def refuse_renewed(
+    changes: Sequence[Change], calls: Sequence[tuple[Callable[[], Any], Node | None]]
+) -> None:
+    """Raises CannotWatch where Python does something at every call that is no leaf (steps of
+    optimizers and schedules), and the function has changed state that is watched: that may be what
+    such a step renews, which gives another value at another call."""
+    changed = [change for change in changes if not change.is_simple]
+    if changed and any(node is None for _, node in calls):
+        raise CannotWatch(f"it changes {changed[0].path}, as steps of an optimizer do")
 
 
 def note_state(

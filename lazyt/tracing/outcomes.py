@@ -212,7 +212,8 @@ def _apply(change: Change, values: Sequence[Any], given: Sequence[Any]) -> None:
             target.pop(name, None)
         target.update(zip(added, values))
     else:
-        _put_parts(given[target], *change.known, values)
+        structure, gone = change.known
+        _put_parts(given[target], structure, gone, values)
 
 
 def _put_elements(target: Any, values: Sequence[Any]) -> None:
@@ -238,7 +239,8 @@ def _put_parts(
         _put_elements(holder, values[:count])
     elif structure.sort == "dict":
         _put_items(holder, structure.keys, values[:count])
-    slots = slots_of(type(holder))
+    kind: Any = type(holder)
+    slots = slots_of(kind)
     for name in gone:
         if name in slots:
             slots[name].__delete__(holder)
