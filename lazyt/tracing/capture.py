@@ -37,8 +37,8 @@ from lazyt.tracing.frames import (
     texts_of,
     variable_names,
 )
-from lazyt.tracing.guards import CannotWatch, Change, Guards
-from lazyt.tracing.outcomes import Holders, Young
+from lazyt.tracing.guards import CannotWatch, Guards
+from lazyt.tracing.outcomes import Change, Holders, Young, changes_of
 from lazyt.tracing.sources import signature
 
 T = TypeVar("T")
@@ -355,21 +355,28 @@ def watch(
             guards.note_environment(recorder.frames.environment)
         finally:
             pending.budget.nodes = old
-    ran = recorder.frames.trouble
-    trouble = recorder.trouble if ran is None else f"it {ran}"
-    changes: list[Change] = []
-    if trouble is None:
-        try:
-            changes = guards.effects(arguments)
-            refuse_renewed(changes, recorder.calls)
-            changes += holders.changes()
-        except CannotWatch as error:
-            trouble = str(error)
+    trouble, changes = _changes(recorder, arguments, holders)
     codes = recorder.frames.codes
     return Run(result, recorder, nodes, looks, guards, changes, young, codes, trouble)
 
 
-def refuse_renewed(
+def _changes(
+    recorder: Recorder, arguments: Sequence[Tensor], holders: Holders
+) -> tuple[str | None, list[Change]]:
+    """Why a run cannot be replayed, and what of Python's state and its arguments it changed."""
+    ran = recorder.frames.trouble
+    trouble = recorder.trouble if ran is None else f"it {ran}"
+    if trouble is not None:
+        return trouble, []
+    try:
+        changes = changes_of(recorder.guards, arguments)
+        _refuse_renewed(changes, recorder.calls)
+        return None, [*changes, *holders.changes()]
+    except CannotWatch as error:
+        return str(error), []
+
+
+def _refuse_renewed(
     changes: Sequence[Change], calls: Sequence[tuple[Callable[[], Any], Node | None]]
 ) -> None:
     """Raises CannotWatch where Python does something at every call that is no leaf (steps of

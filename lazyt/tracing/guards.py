@@ -38,7 +38,6 @@ from lazyt.tracing.sources import (
     ElementSource,
     Given,
     GradSource,
-    Guarded,
     GuardedTensor,
     GuardedValue,
     ItemSource,
@@ -109,33 +108,6 @@ def progress_of(iterator: Iterator[Any]) -> Any:
 def _has_values(table: dict[Any, Any], known: tuple[Any, ...]) -> bool:
     """Whether a cache of results has just these objects."""
     return len(table) == len(known) and all(map(operator.is_, table.values(), known))
-
-
-class Change(NamedTuple):
-    """Something in Python's state that a function changed.
-
-    Attributes:
-        sort: "place" for what one source gives; "list", "set", "dict" for containers with other
-            elements; "attributes" for an object's dict with other keys; "argument" for a list, a
-            dict or an object that was given.
-        target: the source, the container, the dict; the number of what was given.
-        values: what is there now.
-        path: how a person would write it.
-        known: of a place what it held before; the keys of a dict; attributes that are new and that
-            are gone; the structure of what was given.
-    """
-
-    sort: str
-    target: Any
-    values: list[Any]
-    path: str
-    known: Any = None
-
-    @property
-    def is_simple(self) -> bool:
-        """Whether a tensor, or None, was put into a place, and nothing else."""
-        value = self.values[0] if self.values else MISSING
-        return self.sort == "place" and (value is None or isinstance(value, Tensor))
 
 
 class CannotWatch(Exception):
@@ -477,77 +449,6 @@ class Guards:
             if now is not told and not same_plain(now, told):
                 return f"{path} holds something else"
         return None
-
-    def effects(self, given: Given) -> list[Change]:
-        """What the function changed: places that hold something else, containers that have other
-        elements, objects that have other attributes.
-
-        Raises CannotWatch for other changes.
-        """
-        moved = self.check_iterators()
-        if moved is not None:
-            raise CannotWatch(moved)
-        found = [*self._changed_containers()]
-        rewritten = {id(change.target) for change in found if change.sort != "attributes"}
-        guarded: list[tuple[Guarded, Any]] = [(place, place.tensor) for place in self.tensors]
-        guarded += [(note, note.value) for note in self.notes]
-        guarded += [
-            (Guarded(path, ItemSource(table, key)), value)
-            for table, key, value, path in self.entries
-        ]
-        for place, old in guarded:
-            source = place.source
-            if id(getattr(source, "table", getattr(source, "items", None))) in rewritten:
-                continue
-            value = source.get(given)
-            if value is not old and not same_plain(value, old):
-                lost = value is MISSING and isinstance(source, (ElementSource, GradSource))
-                if source.put is None or lost:
-                    raise CannotWatch(
-                        f"it changes {place.path} from {describe(old)} to {describe(value)}, where "
-                        "replays cannot put it"
-                    )
-                found.append(Change("place", source, [value], place.path, old))
-        known = {id(table) for table, *_ in (*self.orders, *self.attributes)}
-        for sized, size, path in self.sizes:
-            if size_of(sized) != size and id(sized) not in known:
-                raise CannotWatch(f"it changes the number of elements of {path}")
-        for items, content, path in self.arrays:
-            if items.tobytes() != content:
-                raise CannotWatch(f"it changes the values of the array {path}")
-        for probe, told, path in self.probes:
-            now = probe()
-            if now is not told and not same_plain(now, told):
-                raise CannotWatch(f"it changes {path}")
-        return found
-
-    def _changed_containers(self) -> Iterator[Change]:
-        for items, old, path in self.lists:
-            if len(items) != len(old) or any(
-                a is not b and not isinstance(b, Tensor) and not same_plain(a, b)
-                for a, b in zip(items, old)
-            ):
-                if not isinstance(items, (list, deque)):
-                    raise CannotWatch(f"it changes the elements of {path}")
-                yield Change("list", items, [*items], path)
-        for members, elements, path in self.sets:
-            if members != elements:
-                if type(members) is not set:
-                    raise CannotWatch(f"it changes the elements of {path}")
-                yield Change("set", members, [*members], path)
-        for table, keys, path in self.orders:
-            if not same_keys(table, keys):
-                now = keys_of(table)
-                values = [look_up(table, key) for key in now]
-                yield Change("dict", table, values, path, now)
-        for table, keys, path in self.attributes:
-            if not same_keys(table, keys):
-                if any(type(key) is not str for key in table):
-                    raise CannotWatch(f"it changes the attributes of {path}")
-                added = tuple(key for key in table if key not in keys)
-                gone = tuple(key for key in keys if key not in table)
-                values = [table[key] for key in added]
-                yield Change("attributes", table, values, path, (added, gone))
 
     def check_iterators(self) -> str | None:
         """Which iterator the function has taken an element of, in words; None for none."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import gc
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from lazyt.handle.pytree import (
     Flat,
@@ -28,8 +28,118 @@ from lazyt.handle.pytree import (
     structures,
 )
 from lazyt.handle.tensor import Tensor
-from lazyt.tracing.guards import CannotWatch, Change, Guards
-from lazyt.tracing.sources import MISSING, is_plain, same_plain
+from lazyt.tracing.guards import CannotWatch, Guards, same_keys
+from lazyt.tracing.recompile_reasons import describe
+from lazyt.tracing.sources import (
+    MISSING,
+    ElementSource,
+    GradSource,
+    Guarded,
+    ItemSource,
+    is_plain,
+    look_up,
+    same_plain,
+    size_of,
+)
+
+
+class Change(NamedTuple):
+    """Something in Python's state that a function changed.
+
+    Attributes:
+        sort: "place" for what one source gives; "list", "set", "dict" for containers with other
+            elements; "attributes" for an object's dict with other keys; "argument" for a list, a
+            dict or an object that was given.
+        target: the source, the container, the dict; the number of what was given.
+        values: what is there now.
+        path: how a person would write it.
+        known: of a place what it held before; the keys of a dict; attributes that are new and that
+            are gone; the structure of what was given.
+    """
+
+    sort: str
+    target: Any
+    values: list[Any]
+    path: str
+    known: Any = None
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether a tensor, or None, was put into a place, and nothing else."""
+        value = self.values[0] if self.values else MISSING
+        return self.sort == "place" and (value is None or isinstance(value, Tensor))
+
+
+def changes_of(guards: Guards, given: Sequence[Tensor]) -> list[Change]:
+    """What the function changed: places that hold something else, containers that have other
+    elements, objects that have other attributes.
+
+    Raises CannotWatch for other changes.
+    """
+    moved = guards.check_iterators()
+    if moved is not None:
+        raise CannotWatch(moved)
+    found = [*_changed_containers(guards)]
+    rewritten = {id(change.target) for change in found if change.sort != "attributes"}
+    guarded: list[tuple[Guarded, Any]] = [(place, place.tensor) for place in guards.tensors]
+    guarded += [(note, note.value) for note in guards.notes]
+    guarded += [
+        (Guarded(path, ItemSource(table, key)), value) for table, key, value, path in guards.entries
+    ]
+    for place, old in guarded:
+        source = place.source
+        if id(getattr(source, "table", getattr(source, "items", None))) in rewritten:
+            continue
+        value = source.get(given)
+        if value is not old and not same_plain(value, old):
+            lost = value is MISSING and isinstance(source, (ElementSource, GradSource))
+            if source.put is None or lost:
+                raise CannotWatch(
+                    f"it changes {place.path} from {describe(old)} to {describe(value)}, where "
+                    "replays cannot put it"
+                )
+            found.append(Change("place", source, [value], place.path, old))
+    known = {id(table) for table, *_ in (*guards.orders, *guards.attributes)}
+    for sized, size, path in guards.sizes:
+        if size_of(sized) != size and id(sized) not in known:
+            raise CannotWatch(f"it changes the number of elements of {path}")
+    for items, content, path in guards.arrays:
+        if items.tobytes() != content:
+            raise CannotWatch(f"it changes the values of the array {path}")
+    for probe, told, path in guards.probes:
+        now = probe()
+        if now is not told and not same_plain(now, told):
+            raise CannotWatch(f"it changes {path}")
+    return found
+
+
+def _changed_containers(guards: Guards) -> Iterator[Change]:
+    for items, old, path in guards.lists:
+        if len(items) != len(old) or any(
+            a is not b and not isinstance(b, Tensor) and not same_plain(a, b)
+            for a, b in zip(items, old)
+        ):
+            if not isinstance(items, (list, deque)):
+                raise CannotWatch(f"it changes the elements of {path}")
+            yield Change("list", items, [*items], path)
+    for members, elements, path in guards.sets:
+        if members != elements:
+            if type(members) is not set:
+                raise CannotWatch(f"it changes the elements of {path}")
+            yield Change("set", members, [*members], path)
+    for table, keys, path in guards.orders:
+        if not same_keys(table, keys):
+            now = keys_of(table)
+            values = [look_up(table, key) for key in now]
+            yield Change("dict", table, values, path, now)
+    for table, keys, path in guards.attributes:
+        if not same_keys(table, keys):
+            if any(type(key) is not str for key in table):
+                raise CannotWatch(f"it changes the attributes of {path}")
+            added = tuple(key for key in table if key not in keys)
+            gone = tuple(key for key in keys if key not in table)
+            values = [table[key] for key in added]
+            yield Change("attributes", table, values, path, (added, gone))
 
 
 class Given:

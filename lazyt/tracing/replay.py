@@ -563,11 +563,8 @@ class Replay:
         self._fresh: list[Storage] = []
         self._known: dict[int, Made] = {}
         self.results = [self._describe(value, run, given) for value in leaves]
-        self.effects = [
-            (change.target, self._describe(change.values[0], run, given))
-            for change in run.changes
-            if change.is_simple
-        ]
+        put = [(c.target, c.values[0]) for c in run.changes if c.is_simple]
+        self.effects = [(place, self._describe(value, run, given)) for place, value in put]
         self.flags = [None if s.fn is None else type(s.fn).__name__ for s in self._fresh]
         self.ages = [s.version_now() for s in self._fresh]
         self.counts = _writes(run)
