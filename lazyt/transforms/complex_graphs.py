@@ -246,9 +246,17 @@ def _contract(node: Node, inputs: Sequence[Value]) -> Value:
     )
 
 
+def _fourier(node: Node, inputs: Sequence[Value]) -> Value:
+    """Rows of pairs, which is how complex numbers are stored."""
+    source, table = inputs
+    assert isinstance(table, Node)
+    made = make(node.op, (joined(source), table), node.params._replace(pairs=True))
+    return leaf(made, node.dtype, node.shape)
+
+
 _RULES: dict[str, Callable[[Node, Sequence[Value]], Value]] = {
     "const": _const, "pad": _pad, "map": _map, "reduce": _reduce, "scan": _scan,
-    "contract": _contract,
+    "contract": _contract, "fourier": _fourier,
     **dict.fromkeys(
         (
             "reshape", "permute", "expand", "slice", "flip", "concat", "window", "gather",

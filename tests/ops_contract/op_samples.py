@@ -202,13 +202,13 @@ sample("sort", "one-row", lambda x: ops.sort("values", x), (6,))
 sample("sort", "empty", lambda x: ops.sort("values", x), (2, 0))
 
 
-def _fourier(kind: str, sign: int, count: int) -> Callable[[Node], Node]:
+def _fourier(kind: str, sign: int, count: int, pairs: bool = True) -> Callable[[Node], Node]:
     """Transforms of ``count`` complex points; 16-bit floats are cast."""
 
     def build(x: Node) -> Node:
         x = ops.cast(x, float32) if x.dtype.is_half else x
         constants = table(kind, count, 0.5, x.dtype)
-        return fourier(kind, sign, x, leaf(constants, x.dtype))
+        return fourier(kind, sign, x, leaf(constants, x.dtype), pairs)
 
     return build
 
@@ -220,8 +220,9 @@ sample("fourier", "half-back", _fourier("half", 1, 6), (12,))
 sample("fourier", "real", _fourier("real", 1, 4), (2, 5, 2))
 sample("fourier", "real-back", _fourier("real", -1, 6), (7, 2))
 sample("fourier", "empty", _fourier("complex", -1, 6), (0, 6, 2))
-refuse("fourier", "table", lambda: fourier("complex", -1, blank((6, 2)), blank((3,))))
-refuse("fourier", "prime", lambda: fourier("complex", -1, blank((17, 2)), blank((3,))))
+refuse("fourier", "table", lambda: fourier("complex", -1, blank((6, 2)), blank((3,)), True))
+refuse("fourier", "prime", lambda: fourier("complex", -1, blank((17, 2)), blank((3,)), True))
+refuse("fourier", "real", lambda: fourier("complex", -1, blank((6,)), blank((3,))))
 refuse("fourier", "type", lambda: fourier("half", -1, blank((8,), int32), blank((3,), int32)))
 refuse("sort", "number", lambda: ops.sort("values", blank(())))
 

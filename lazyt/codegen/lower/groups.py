@@ -215,7 +215,7 @@ def lower_fourier(group: Group, buffers: Buffers) -> list[AnyPhase]:
             read = _scratch(buffers, source.dtype, source.shape)
             phases.append(_fill(read, source, buffers))
         reads.append(read.name)
-    kind, sign = node.params
+    kind, sign, _ = node.params
     source = node.inputs[0]
     n = points(kind, source.shape)
     plan = plan_of(n)

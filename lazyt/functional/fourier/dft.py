@@ -37,7 +37,7 @@ def transform(x: Node, sign: int, scale: float) -> Node:
     if has_kernel("complex", n, x):
         if x.shape[0] == 1:
             x = ops.pad(x, (0,) * 4, (1, 0, 0, 0), (0,) * 4, 0)
-        pairs = along_rows("complex", ops.permute(x, (1, 3, 2, 0)), n, sign, scale)
+        pairs = along_rows("complex", ops.permute(x, (1, 3, 2, 0)), n, sign, scale, True)
         return ops.permute(pairs, (3, 0, 2, 1))
     left, done = n, inner
     sizes = tables.factors(n)
@@ -104,10 +104,13 @@ def has_kernel(kind: str, n: int, x: Node) -> bool:
     return whole and n > tables.DENSE and not place_of(x.form) and plan_of(count) is not None
 
 
-def along_rows(kind: str, x: Node, n: int, sign: int, scale: float) -> Node:
+def along_rows(
+    kind: str, x: Node, n: int, sign: int, scale: float, pairs: bool = False
+) -> Node:  # fmt: skip
     """The rows of an operand of the ``fourier`` op, transformed."""
     count = n if kind == "complex" else n // 2
-    return fourier(kind, sign, x, tables.constants(kind, count, scale, x.dtype, ""))
+    dtype = x.dtype.part if x.dtype.kind == "c" else x.dtype
+    return fourier(kind, sign, x, tables.constants(kind, count, scale, dtype, ""), pairs)
 
 
 def plane(x: Node, number: int) -> Node:

@@ -124,57 +124,26 @@ def _need_axes(axes: Sequence[int], name: str) -> None:
 def _fit(node: Node, axis: int, n: int) -> Node:
     """``node`` cut to ``n`` elements along an axis, or lengthened by zeros."""
     extent, rank = node.shape[axis], len(node.shape)
+    if extent == n:
+        return node
     sizes, none, high = list(node.shape), [0] * rank, [0] * rank
     sizes[axis], high[axis] = min(extent, n), max(n - extent, 0)
     return ops.pad(ops.slice_(node, none, sizes, [1] * rank), none, high, none, 0)
 
 
-def _pairs(node: Node) -> Node:
-    """[..., 2] of a complex value, as in memory; a real one as it is."""
+def _planes(node: Node, axis: int) -> Node:
+    """[parts, before, points, after] of a value, which has one part when it is real."""
+    shape = _about(node.shape, axis)
     if node.dtype.kind != "c":
-        return ops.cast(node, inexact(node.dtype))
+        return ops.reshape(node, (1, *shape))
     parts = ops.apply("real", node), ops.apply("imag", node)
-    return ops.concat([ops.reshape(part, (*part.shape, 1)) for part in parts], len(node.shape))
+    return dft.together(*[ops.reshape(part, shape) for part in parts])
 
 
-def _complex(x: Node) -> Node:
-    """The value of pairs."""
-    rank = len(x.shape) - 1
-
-    def part(number: int) -> Node:
-        one = ops.slice_(x, (*(0,) * rank, number), (*x.shape[:rank], 1), (1,) * (rank + 1))
-        return ops.reshape(one, x.shape[:rank])
-
-    return ops.apply("complex", part(0), part(1))
-
-
-def _with_zeros(x: Node) -> Node:
-    """Pairs of real numbers with imaginary parts of zero."""
-    rank = len(x.shape)
-    x = ops.reshape(x, (*x.shape, 1))
-    return ops.pad(x, (0,) * (rank + 1), (*(0,) * rank, 1), (0,) * (rank + 1), 0)
-
-
-def _planes(x: Node, axis: int, rank: int) -> Node:
-    """[parts, before, points, after] of pairs, or of real numbers, of this rank."""
-    if len(x.shape) == rank:
-        return ops.reshape(x, (1, *_about(x.shape, axis)))
-    return ops.permute(ops.reshape(x, (*_about(x.shape[:-1], axis), 2)), (3, 0, 1, 2))
-
-
-def _from_planes(x: Node, shape: Shape) -> Node:
-    """Pairs of this shape from [2, before, points, after]."""
-    return ops.reshape(ops.permute(x, (1, 2, 3, 0)), (*shape, 2))
-
-
-def _rowwise(kind: str, x: Node, axis: int, n: int, rank: int, sign: int, scale: float) -> Node:
-    """Transforms along one axis of pairs or real numbers of this rank, by one kernel for all."""
-    pairs = [*range(rank, len(x.shape))]
-    order = [*(a for a in range(rank) if a != axis), axis]
-    x = ops.permute(x, order + pairs)
-    x = dft.along_rows(kind, x, n, sign, scale)
-    pairs = [*range(rank, len(x.shape))]
-    return ops.permute(x, [order.index(a) for a in range(rank)] + pairs)
+def _complex(x: Node, shape: Shape) -> Node:
+    """The value, of this shape, of two planes."""
+    parts = [ops.reshape(dft.plane(x, number), shape) for number in (0, 1)]
+    return ops.apply("complex", *parts)
 
 
 def _about(shape: Shape, axis: int) -> Shape:
@@ -186,13 +155,31 @@ def _with(shape: Shape, axis: int, n: int) -> Shape:
     return (*shape[:axis], n, *shape[axis + 1 :])
 
 
-def _along(x: Node, axis: int, rank: int, sign: int, scale: float) -> Node:
-    """Pairs, or real numbers, of this rank, transformed along one axis to pairs."""
-    shape, n = x.shape[:rank], x.shape[axis]
-    if x.size and dft.has_kernel("complex", n, x):
-        x = x if len(x.shape) > rank else _with_zeros(x)
-        return _rowwise("complex", x, axis, n, rank, sign, scale)
-    return _from_planes(dft.transform(_planes(x, axis, rank), sign, scale), shape)
+def _by_kernel(kind: str, node: Node, axis: int, n: int, sign: int, scale: float) -> Node:
+    """``n`` points along one axis transformed, all of them by one kernel."""
+    rank = len(node.shape)
+    if axis == rank - 1:
+        return dft.along_rows(kind, node, n, sign, scale)
+    order = [*range(axis), *range(axis + 1, rank), axis]
+    found = dft.along_rows(kind, ops.permute(node, order), n, sign, scale)
+    return ops.permute(found, [*range(axis), rank - 1, *range(axis, rank - 1)])
+
+
+def _as_complex(node: Node) -> Node:
+    return node if node.dtype.kind == "c" else ops.cast(node, node.dtype.to_complex())
+
+
+def _inexact(node: Node) -> Node:
+    """Whole numbers and bools in the default dtype."""
+    return node if node.dtype.kind in "fc" else ops.cast(node, inexact(node.dtype))
+
+
+def _along(node: Node, axis: int, sign: int, scale: float) -> Node:
+    """A real or complex value transformed along one axis."""
+    n = node.shape[axis]
+    if node.size and dft.has_kernel("complex", n, node):
+        return _by_kernel("complex", _as_complex(node), axis, n, sign, scale)
+    return _complex(dft.transform(_planes(node, axis), sign, scale), node.shape)
 
 
 def complex_to_complex(
@@ -201,13 +188,10 @@ def complex_to_complex(
     """Transforms along axes, of so many points each, as a complex node."""
     for axis, n in zip(axes, sizes):
         node = _fit(node, axis, n)
-    if not axes:
-        kind = inexact(node.dtype)
-        return ops.cast(node, kind if kind.kind == "c" else kind.to_complex())
-    x, rank = _pairs(node), len(node.shape)
+    node = _inexact(node)
     for number, axis in enumerate(reversed(axes), 1):
-        x = _along(x, axis, rank, sign, scale if number == len(axes) else 1.0)
-    return _complex(x)
+        node = _along(node, axis, sign, scale if number == len(axes) else 1.0)
+    return _as_complex(node)
 
 
 def real_to_complex(
@@ -216,21 +200,21 @@ def real_to_complex(
     """Transforms of a real node: along the last of the axes the first half of the frequencies."""
     for axis, n in zip(axes, sizes):
         node = _fit(node, axis, n)
-    x, rank = _pairs(node), len(node.shape)
-    x = _half_spectrum(x, axes[-1], sizes[-1], sign, scale if len(axes) == 1 else 1.0)
+    last = scale if len(axes) == 1 else 1.0
+    node = _half_spectrum(_inexact(node), axes[-1], sizes[-1], sign, last)
     for number, other in enumerate(reversed(axes[:-1]), 2):
-        x = _along(x, other, rank, sign, scale if number == len(axes) else 1.0)
-    return _complex(x)
+        node = _along(node, other, sign, scale if number == len(axes) else 1.0)
+    return node
 
 
-def _half_spectrum(x: Node, axis: int, n: int, sign: int, scale: float) -> Node:
-    """Pairs of the first half of the frequencies of real numbers."""
-    rank, shape = len(x.shape), _with(x.shape, axis, n // 2 + 1)
-    if not x.size:
-        return ops.broadcast_to(ops.constant(0, x.dtype), (*shape, 2))
-    if dft.has_kernel("half", n, x):
-        return _rowwise("half", x, axis, n, rank, sign, scale)
-    return _from_planes(dft.half_spectrum(_planes(x, axis, rank), sign, scale), shape)
+def _half_spectrum(node: Node, axis: int, n: int, sign: int, scale: float) -> Node:
+    """The first half of the frequencies of a real value along one axis."""
+    shape = _with(node.shape, axis, n // 2 + 1)
+    if not node.size:
+        return ops.broadcast_to(ops.constant(0, node.dtype.to_complex()), shape)
+    if dft.has_kernel("half", n, node):
+        return _by_kernel("half", node, axis, n, sign, scale)
+    return _complex(dft.half_spectrum(_planes(node, axis), sign, scale), shape)
 
 
 def complex_to_real(
@@ -241,14 +225,12 @@ def complex_to_real(
     axis, n = axes[-1], sizes[-1]
     for other, points in zip(axes[:-1], sizes):
         node = _fit(node, other, points)
-    node = _fit(node, axis, n // 2 + 1)
-    x, rank = _pairs(node), len(node.shape)
-    x = x if len(x.shape) > rank else _with_zeros(x)
+    node = _as_complex(_inexact(_fit(node, axis, n // 2 + 1)))
     for other in axes[:-1]:
-        x = _along(x, other, rank, sign, 1.0)
-    if x.size and dft.has_kernel("real", n, x):
-        return _rowwise("real", x, axis, n, rank, sign, scale)
-    found = dft.real_signal(_planes(x, axis, rank), n, sign, scale)
+        node = _along(node, other, sign, 1.0)
+    if node.size and dft.has_kernel("real", n, node):
+        return _by_kernel("real", node, axis, n, sign, scale)
+    found = dft.real_signal(_planes(node, axis), n, sign, scale)
     return ops.reshape(found, _with(node.shape, axis, n))
 
 

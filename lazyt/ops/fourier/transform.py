@@ -1,14 +1,17 @@
 """``fourier``: discrete Fourier transforms along the last axis, whole rows in one kernel.
 
-Complex numbers are pairs along a last axis of two. There are transforms of complex points, of real
-ones to the first half of their spectrum, and back; of real ones there is an even number. The second
-operand is the table of constants (``tables.table``), which has the scale in it.
+There are transforms of complex points, of real ones to the first half of their spectrum, and back;
+of real ones there is an even number. The second operand is the table of constants
+(``tables.table``), which has the scale in it. In plans, whose values are all real, complex numbers
+are pairs along a last axis of two.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from lazyt.errors import DTypeError, InternalError, ShapeError
 from lazyt.ir.fourier.evaluation import transformed
@@ -20,43 +23,51 @@ from lazyt.ops.registry import OPS, define_op
 
 class FourierParams(NamedTuple):
     """``kind``: ``complex``, ``half`` (real points to half of their spectrum) or ``real`` (back);
-    ``sign``: that of the exponent."""
+    ``sign``: that of the exponent; ``pairs``: whether complex numbers are pairs."""
 
     kind: str
     sign: int
+    pairs: bool
 
 
 def _infer(params: FourierParams, node: Node, table: Node) -> Type:
-    kind, sign = params
+    kind, sign, paired = params
     if kind not in KINDS or sign not in (1, -1):
         raise InternalError("ops.fourier", f"there is no {kind!r} transform of sign {sign}")
-    if node.dtype.name not in ("float32", "float64") or table.dtype is not node.dtype:
+    dtype = node.dtype.part if node.dtype.kind == "c" else node.dtype
+    known = dtype.name in ("float32", "float64") and table.dtype is dtype
+    if not known or (node.dtype.kind == "c") == (paired or kind == "half"):
         raise DTypeError(f"fourier: {node.dtype.name} numbers with a {table.dtype.name} table")
     pairs = kind != "half"
-    shape = node.shape
+    shape = node.shape if paired or not pairs else (*node.shape, 2)
     if len(shape) < 1 + pairs or (pairs and shape[-1] != 2) or (not pairs and shape[-1] % 2):
         raise ShapeError(f"fourier: {list(shape)} has no {kind} rows")
     n = points(kind, shape)
-    if plan_of(n) is None or table.shape != (table_size(kind, n, node.dtype),):
+    if plan_of(n) is None or table.shape != (table_size(kind, n, dtype),):
         raise ShapeError(f"fourier: a table of {list(table.shape)} for {n} points")
-    if kind == "half":
-        return Type((*shape[:-1], n + 1, 2), node.dtype)
-    return Type((*shape[:-2], 2 * n) if kind == "real" else shape, node.dtype)
+    if kind == "real":
+        return Type((*shape[:-2], 2 * n), dtype)
+    shape = (*shape[:-1], n + 1, 2) if kind == "half" else shape
+    return Type(shape, dtype) if paired else Type(shape[:-1], dtype.to_complex())
 
 
 def _evaluate(node: Node, array: Any, table: Any) -> Any:
-    kind, sign = node.params
-    return transformed(kind, sign, array, table, lanes(node.dtype))
+    kind, sign, paired = node.params
+    if array.dtype.kind == "c":
+        array = np.stack([array.real, array.imag], -1)
+    found = transformed(kind, sign, array, table, lanes(node.inputs[1].dtype))
+    return found if paired or kind == "real" else found[..., 0] + 1j * found[..., 1]
 
 
 # --------------------------------------------------------------------------- derivatives
 
 
-def _ends(node: Node, factor: float) -> Node:
+def _ends(node: Node, factor: float, paired: bool) -> Node:
     """Half of a spectrum, with the frequencies that are their own mirror images multiplied."""
-    last = node.shape[-2] - 1
-    inside = build.broadcast_to(build.constant(1.0, node.dtype), (last - 1, 1))
-    end = build.broadcast_to(build.constant(factor, node.dtype), (1, 1))
+    last = node.shape[-2 if paired else -1] - 1
+    lead = (1,) if paired else ()
+    inside = build.broadcast_to(build.constant(1.0, node.dtype), (last - 1, *lead))
+    end = build.broadcast_to(build.constant(factor, node.dtype), (1, *lead))
     factors = build.concat([end, inside, end], 0)
     return build.apply("mul", node, build.broadcast_to(factors, node.shape))
 
@@ -64,12 +75,12 @@ def _ends(node: Node, factor: float) -> Node:
 def _vjp(node: Node, cotangent: Node) -> list[Node | None]:
     """The transform of the other sign. One of real points has every frequency but the first and the
     last twice, once as a mirror image."""
-    (kind, sign), table = node.params, node.inputs[1]
+    (kind, sign, paired), table = node.params, node.inputs[1]
     if kind == "half":
-        return [fourier("real", -sign, _ends(cotangent, 2.0), table), None]
+        return [fourier("real", -sign, _ends(cotangent, 2.0, paired), table, paired), None]
     if kind == "real":
-        return [_ends(fourier("half", -sign, cotangent, table), 0.5), None]
-    return [fourier(kind, -sign, cotangent, table), None]
+        return [_ends(fourier("half", -sign, cotangent, table, paired), 0.5, paired), None]
+    return [fourier(kind, -sign, cotangent, table, paired), None]
 
 
 def _jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
@@ -107,15 +118,16 @@ FOURIER = define_op(
 )
 
 
-def fourier(kind: str, sign: int, node: Node, table: Node) -> Node:
+def fourier(kind: str, sign: int, node: Node, table: Node, pairs: bool = False) -> Node:
     """The sums of ``x[k] * exp(sign 2 pi i j k / n)`` along rows, scaled as the table says.
 
     Args:
-        kind: ``complex``: [..., n, 2] to [..., n, 2]; ``half``: [..., 2n] real points to the
-            first half [..., n + 1, 2] of their spectrum; ``real``: that to [..., 2n], where
-            imaginary parts of the first and last frequency do not count.
+        kind: ``complex``: [..., n] to [..., n]; ``half``: [..., 2n] real points to the first half
+            [..., n + 1] of their spectrum; ``real``: that to [..., 2n], where imaginary parts of
+            the first and last frequency do not count.
         table: what ``tables.table`` gives for the kind and n.
+        pairs: complex numbers are pairs of real ones, along another axis.
 
     Raises ShapeError and DTypeError for operands that do not fit.
     """
-    return make(OPS["fourier"], (node, table), FourierParams(kind, sign))
+    return make(OPS["fourier"], (node, table), FourierParams(kind, sign, pairs))
