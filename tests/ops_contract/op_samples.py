@@ -13,7 +13,6 @@ import numpy as np
 
 from lazyt import ops
 from lazyt.ir.dtypes import bool_, float32, float64, int32, int64, uint32
-from lazyt.ir.fourier.tables import table
 from lazyt.ir.graph import Node, make
 from lazyt.ir.scalar import arg, call, const
 from lazyt.ops.builders import (
@@ -25,7 +24,6 @@ from lazyt.ops.builders import (
     ReshapeParams,
     SliceParams,
 )
-from lazyt.ops.fourier.transform import fourier
 from lazyt.ops.leaves import IOTA, RANDOM, RandomParams
 from lazyt.ops.movement import (
     EXPAND,
@@ -36,7 +34,6 @@ from lazyt.ops.movement import (
 )
 from lazyt.ops.reduction import CONTRACT
 from lazyt.transforms.vjp import vjp
-from tests.ops_contract.numeric import leaf
 
 
 class Sample(NamedTuple):
@@ -200,30 +197,6 @@ for _down in (False, True):
         sample("sort", f"{_name}-ties", _build, _ties)
 sample("sort", "one-row", lambda x: ops.sort("values", x), (6,))
 sample("sort", "empty", lambda x: ops.sort("values", x), (2, 0))
-
-
-def _fourier(kind: str, sign: int, count: int, pairs: bool = True) -> Callable[[Node], Node]:
-    """Transforms of ``count`` complex points; 16-bit floats are cast."""
-
-    def build(x: Node) -> Node:
-        x = ops.cast(x, float32) if x.dtype.is_half else x
-        constants = table(kind, count, 0.5, x.dtype)
-        return fourier(kind, sign, x, leaf(constants, x.dtype), pairs)
-
-    return build
-
-
-sample("fourier", "points", _fourier("complex", -1, 6), (2, 6, 2))
-sample("fourier", "back", _fourier("complex", 1, 9), (1, 2, 9, 2))
-sample("fourier", "half", _fourier("half", -1, 4), (2, 8))
-sample("fourier", "half-back", _fourier("half", 1, 6), (12,))
-sample("fourier", "real", _fourier("real", 1, 4), (2, 5, 2))
-sample("fourier", "real-back", _fourier("real", -1, 6), (7, 2))
-sample("fourier", "empty", _fourier("complex", -1, 6), (0, 6, 2))
-refuse("fourier", "table", lambda: fourier("complex", -1, blank((6, 2)), blank((3,)), True))
-refuse("fourier", "prime", lambda: fourier("complex", -1, blank((17, 2)), blank((3,)), True))
-refuse("fourier", "real", lambda: fourier("complex", -1, blank((6,)), blank((3,))))
-refuse("fourier", "type", lambda: fourier("half", -1, blank((8,), int32), blank((3,), int32)))
 refuse("sort", "number", lambda: ops.sort("values", blank(())))
 
 # ------------------------------------------------------------------------ contractions
