@@ -281,20 +281,20 @@ static __attribute__((noinline, unused)) void lz_fourier_down_@S(const lz_fourie
   enum { W = lz_fourier_lanes_@S, ROW = lz_fourier_row_@S };
   const lz_i64 from = k * W, left = p->b - from, count = left < W ? left : W;
   lz_@S *re = block + (p->exchanged ? W : 0), *im = block + (p->exchanged ? 0 : W);
-  for (lz_i64 j = 0; j < p->a; j++) {
-    const lz_@S *at = x + 2 * (j * p->b + from);
-    if (count == W) {
-      for (int l = 0; l < W; l++) {
-        re[j * ROW + l] = at[2 * l];
-        im[j * ROW + l] = at[2 * l + 1];
-      }
-    } else {
-      for (int l = 0; l < W; l++) {
-        re[j * ROW + l] = l < count ? at[2 * l] : 0;
-        im[j * ROW + l] = l < count ? at[2 * l + 1] : 0;
-      }
-    }
+  if (count < W)
+    for (lz_i64 j = 0; j < p->a * ROW; j++) block[j] = 0;
+#define LZ_APART(COUNT)                                                                    \
+  for (lz_i64 j = 0; j < p->a; j++) {                                                      \
+    const lz_@S *at = x + 2 * (j * p->b + from);                                           \
+    for (int l = 0; l < COUNT; l++) {                                                      \
+      re[j * ROW + l] = at[2 * l];                                                         \
+      im[j * ROW + l] = at[2 * l + 1];                                                     \
+    }                                                                                      \
   }
+  if (count == W) { LZ_APART(W) }
+  else if (2 * count == W) { LZ_APART(W / 2) }
+  else { LZ_APART(count) }
+#undef LZ_APART
   lz_fourier_columns_@S(block, p->a, p->first, w);
   middle += k * p->a * ROW;
   for (lz_i64 high = 0; high < p->high; high++) {
@@ -314,7 +314,23 @@ static __attribute__((noinline, unused)) void lz_fourier_down_@S(const lz_fourie
       }
     }
     lz_@S *to = work + (high * p->b + from) * ROW;
-    for (lz_i64 l = 0; l < count; l++)
+    lz_i64 l = 0;
+    for (; l + 4 <= count; l += 4)
+      for (int f = 0; f < W; f += 4)
+        for (int part = 0; part < ROW; part += W) {
+          typedef lz_fourier_q_@S Q;
+          const lz_@S *at = tile + f * ROW + part + l;
+          lz_@S *into = to + l * ROW + part + f;
+          Q a = *(const Q *)at, b = *(const Q *)(at + ROW);
+          Q c = *(const Q *)(at + 2 * ROW), d = *(const Q *)(at + 3 * ROW);
+          Q e = LZ_FOURIER_MIX(a, b, 0, 4, 1, 5), g = LZ_FOURIER_MIX(a, b, 2, 6, 3, 7);
+          Q h = LZ_FOURIER_MIX(c, d, 0, 4, 1, 5), i = LZ_FOURIER_MIX(c, d, 2, 6, 3, 7);
+          *(Q *)into = LZ_FOURIER_MIX(e, h, 0, 1, 4, 5);
+          *(Q *)(into + ROW) = LZ_FOURIER_MIX(e, h, 2, 3, 6, 7);
+          *(Q *)(into + 2 * ROW) = LZ_FOURIER_MIX(g, i, 0, 1, 4, 5);
+          *(Q *)(into + 3 * ROW) = LZ_FOURIER_MIX(g, i, 2, 3, 6, 7);
+        }
+    for (; l < count; l++)
       for (int f = 0; f < W; f++) {
         to[l * ROW + f] = tile[f * ROW + l];
         to[l * ROW + W + f] = tile[f * ROW + W + l];
@@ -348,13 +364,22 @@ static __attribute__((noinline, unused)) void lz_fourier_across_@S(const lz_four
   }
 }
 
+//@ lz_fourier_q_@S [floats]
+// Four numbers, and parts of four complex ones in order or reversed.
+typedef lz_@S lz_fourier_q_@S __attribute__((vector_size(@{16|32}), aligned(@{4|8}), may_alias));
+#if defined(__clang__) || __GNUC__ >= 12
+#define LZ_FOURIER_MIX(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define LZ_FOURIER_MIX(a, b, ...) __builtin_shuffle(a, b, (__typeof__((a) == (b))){__VA_ARGS__})
+#endif
+
 //@ lz_fourier_halved_@S [floats]
 // The spectrum of real points from that of their pairs, z, in place, for k from `first` on, below `last`
 // and up to n / 2, and their mirror images: the even points have z[k] + conj(z[n - k]), the odd ones
 // (z[k] - conj(z[n - k])) / i. w has the turns' cosines, then their sines; `sign` is 1 or -1.
 static __attribute__((noinline, unused)) void lz_fourier_halved_@S(lz_i64 n, lz_@S *z,
     const lz_@S *w, lz_i64 first, lz_i64 last, lz_@S sign) {
-  enum { W = lz_fourier_lanes_@S };
+  typedef lz_fourier_q_@S Q;
   const lz_@S *sine = w + n / 2 + 1;
   if (first == 0) {
     lz_@S x = z[0], y = z[1];
@@ -363,41 +388,32 @@ static __attribute__((noinline, unused)) void lz_fourier_halved_@S(lz_i64 n, lz_
     z[1] = z[2 * n + 1] = 0;
     first = 1;
   }
-  for (lz_i64 k = first; k < last;) {
-    lz_@S xr[W], xi[W], yr[W], yi[W], ar[W], ai[W], br[W], bi[W];
-    const int whole = k + W <= last && 2 * (k + W) <= n, count = whole ? W : 1;
-    lz_@S *low = z + 2 * k, *high = z + 2 * (n - k - count + 1);
-#define LZ_PAIR(COUNT)                                                                     \
-  for (int l = 0; l < COUNT; l++) {                                                        \
-    xr[l] = low[2 * l];                                                                    \
-    xi[l] = low[2 * l + 1];                                                                \
-  }                                                                                        \
-  for (int l = 0; l < COUNT; l++) {                                                        \
-    yr[l] = high[2 * (COUNT - 1 - l)];                                                     \
-    yi[l] = high[2 * (COUNT - 1 - l) + 1];                                                 \
-  }                                                                                        \
-  for (int l = 0; l < COUNT; l++) {                                                        \
-    lz_@S er = xr[l] + yr[l], ei = xi[l] - yi[l], dr = xi[l] + yi[l], di = yr[l] - xr[l];  \
-    lz_@S c = w[k + l], s = -sine[k + l];                                                  \
-    lz_@S or = dr * c - di * s, oi = dr * s + di * c;                                      \
-    ar[l] = er + or;                                                                       \
-    ai[l] = (ei + oi) * sign;                                                              \
-    br[l] = er - or;                                                                       \
-    bi[l] = (oi - ei) * sign;                                                              \
-  }                                                                                        \
-  for (int l = 0; l < COUNT; l++) {                                                        \
-    high[2 * (COUNT - 1 - l)] = br[l];                                                     \
-    high[2 * (COUNT - 1 - l) + 1] = bi[l];                                                 \
-  }                                                                                        \
-  for (int l = 0; l < COUNT; l++) {                                                        \
-    low[2 * l] = ar[l];                                                                    \
-    low[2 * l + 1] = ai[l];                                                                \
+#define LZ_HALVED(T)                                                                       \
+  T er = xr + yr, ei = xi - yi, dr = xi + yi, di = yr - xr;                                \
+  T or = dr * c - di * s, oi = dr * s + di * c;                                            \
+  T ar = er + or, ai = (ei + oi) * sign, br = er - or, bi = (oi - ei) * sign;
+  for (; first + 4 <= last && 2 * (first + 4) <= n; first += 4) {
+    lz_@S *low = z + 2 * first, *high = z + 2 * (n - first - 3);
+    Q p = *(Q *)low, q = *(Q *)(low + 4), u = *(Q *)high, v = *(Q *)(high + 4);
+    Q xr = LZ_FOURIER_MIX(p, q, 0, 2, 4, 6), xi = LZ_FOURIER_MIX(p, q, 1, 3, 5, 7);
+    Q yr = LZ_FOURIER_MIX(u, v, 6, 4, 2, 0), yi = LZ_FOURIER_MIX(u, v, 7, 5, 3, 1);
+    Q c = *(const Q *)(w + first), s = -*(const Q *)(sine + first);
+    LZ_HALVED(Q)
+    *(Q *)low = LZ_FOURIER_MIX(ar, ai, 0, 4, 1, 5);
+    *(Q *)(low + 4) = LZ_FOURIER_MIX(ar, ai, 2, 6, 3, 7);
+    *(Q *)high = LZ_FOURIER_MIX(br, bi, 3, 7, 2, 6);
+    *(Q *)(high + 4) = LZ_FOURIER_MIX(br, bi, 1, 5, 0, 4);
   }
-    if (whole) { LZ_PAIR(W) }
-    else { LZ_PAIR(1) }
-#undef LZ_PAIR
-    k += count;
+  for (; first < last; first++) {
+    lz_@S *low = z + 2 * first, *high = z + 2 * (n - first);
+    lz_@S xr = low[0], xi = low[1], yr = high[0], yi = high[1], c = w[first], s = -sine[first];
+    LZ_HALVED(lz_@S)
+    high[0] = br;
+    high[1] = bi;
+    low[0] = ar;
+    low[1] = ai;
   }
+#undef LZ_HALVED
 }
 
 //@ lz_fourier_joined_@S [floats]
@@ -405,50 +421,41 @@ static __attribute__((noinline, unused)) void lz_fourier_halved_@S(lz_i64 n, lz_
 // n do not count.
 static __attribute__((noinline, unused)) void lz_fourier_joined_@S(lz_i64 n, const lz_@S *x, lz_@S *z,
     const lz_@S *w, lz_i64 first, lz_i64 last, lz_@S sign) {
-  enum { W = lz_fourier_lanes_@S };
+  typedef lz_fourier_q_@S Q;
   const lz_@S *sine = w + n / 2 + 1;
   if (first == 0) {
     z[0] = x[0] + x[2 * n];
     z[1] = x[0] - x[2 * n];
     first = 1;
   }
-  for (lz_i64 k = first; k < last;) {
-    lz_@S xr[W], xi[W], yr[W], yi[W], ar[W], ai[W], br[W], bi[W];
-    const int whole = k + W <= last && 2 * (k + W) <= n, count = whole ? W : 1;
-    const lz_@S *low = x + 2 * k, *high = x + 2 * (n - k - count + 1);
-    lz_@S *to = z + 2 * k, *end = z + 2 * (n - k - count + 1);
-#define LZ_PAIR(COUNT)                                                                     \
-  for (int l = 0; l < COUNT; l++) {                                                        \
-    xr[l] = low[2 * l];                                                                    \
-    xi[l] = low[2 * l + 1];                                                                \
-  }                                                                                        \
-  for (int l = 0; l < COUNT; l++) {                                                        \
-    yr[l] = high[2 * (COUNT - 1 - l)];                                                     \
-    yi[l] = high[2 * (COUNT - 1 - l) + 1];                                                 \
-  }                                                                                        \
-  for (int l = 0; l < COUNT; l++) {                                                        \
-    lz_@S er = xr[l] + yr[l], ei = (xi[l] - yi[l]) * sign;                                 \
-    lz_@S dr = xr[l] - yr[l], di = (xi[l] + yi[l]) * sign;                                 \
-    lz_@S c = w[k + l], s = sine[k + l];                                                   \
-    lz_@S or = dr * c - di * s, oi = dr * s + di * c;                                      \
-    ar[l] = er - oi;                                                                       \
-    ai[l] = ei + or;                                                                       \
-    br[l] = er + oi;                                                                       \
-    bi[l] = or - ei;                                                                       \
-  }                                                                                        \
-  for (int l = 0; l < COUNT; l++) {                                                        \
-    end[2 * (COUNT - 1 - l)] = br[l];                                                      \
-    end[2 * (COUNT - 1 - l) + 1] = bi[l];                                                  \
-  }                                                                                        \
-  for (int l = 0; l < COUNT; l++) {                                                        \
-    to[2 * l] = ar[l];                                                                     \
-    to[2 * l + 1] = ai[l];                                                                 \
+#define LZ_JOINED(T)                                                                       \
+  T er = xr + yr, ei = (xi - yi) * sign, dr = xr - yr, di = (xi + yi) * sign;              \
+  T or = dr * c - di * s, oi = dr * s + di * c;                                            \
+  T ar = er - oi, ai = ei + or, br = er + oi, bi = or - ei;
+  for (; first + 4 <= last && 2 * (first + 4) <= n; first += 4) {
+    const lz_@S *low = x + 2 * first, *high = x + 2 * (n - first - 3);
+    lz_@S *to = z + 2 * first, *end = z + 2 * (n - first - 3);
+    Q p = *(const Q *)low, q = *(const Q *)(low + 4);
+    Q u = *(const Q *)high, v = *(const Q *)(high + 4);
+    Q xr = LZ_FOURIER_MIX(p, q, 0, 2, 4, 6), xi = LZ_FOURIER_MIX(p, q, 1, 3, 5, 7);
+    Q yr = LZ_FOURIER_MIX(u, v, 6, 4, 2, 0), yi = LZ_FOURIER_MIX(u, v, 7, 5, 3, 1);
+    Q c = *(const Q *)(w + first), s = *(const Q *)(sine + first);
+    LZ_JOINED(Q)
+    *(Q *)to = LZ_FOURIER_MIX(ar, ai, 0, 4, 1, 5);
+    *(Q *)(to + 4) = LZ_FOURIER_MIX(ar, ai, 2, 6, 3, 7);
+    *(Q *)end = LZ_FOURIER_MIX(br, bi, 3, 7, 2, 6);
+    *(Q *)(end + 4) = LZ_FOURIER_MIX(br, bi, 1, 5, 0, 4);
   }
-    if (whole) { LZ_PAIR(W) }
-    else { LZ_PAIR(1) }
-#undef LZ_PAIR
-    k += count;
+  for (; first < last; first++) {
+    const lz_@S *low = x + 2 * first, *high = x + 2 * (n - first);
+    lz_@S xr = low[0], xi = low[1], yr = high[0], yi = high[1], c = w[first], s = sine[first];
+    LZ_JOINED(lz_@S)
+    z[2 * (n - first)] = br;
+    z[2 * (n - first) + 1] = bi;
+    z[2 * first] = ar;
+    z[2 * first + 1] = ai;
   }
+#undef LZ_JOINED
 }
 
 //@ lz_fourier_@S [floats]
