@@ -14,7 +14,7 @@ from lazyt.ir.fourier.tables import KINDS, lanes, plan_of, table
 
 Array = np.ndarray[Any, Any]
 #: Powers of two with an even and an odd exponent, every stage, few columns, and columns left over.
-COUNTS = [36, 512, 1001, 4096, 2310]
+COUNTS = [36, 512, 31 * 17, 1001, 4096, 2310]
 
 
 def pairs(x: Array) -> Array:
@@ -107,4 +107,14 @@ def test_what_has_no_plan() -> None:
         16,
         18,
     ]
-    assert plan_of(17 * 64) is None and plan_of(1 << 25) is None
+    assert plan_of(17) is None and plan_of(67 * 64) is None and plan_of(1 << 25) is None
+
+
+@pytest.mark.lazy
+def test_a_mel_spectrogram_is_three_kernels() -> None:
+    lazyt.manual_seed(0)
+    signal, window = lazyt.randn(1, 8000).realize(), lazyt.hann_window(400).realize()
+    weights = lazyt.rand(201, 80).realize()
+    spectra = lazyt.stft(signal, 400, 160, window=window, return_complex=True)
+    mel = lazyt.einsum("bft,fm->bmt", spectra.abs() ** 2, weights)
+    assert len(lazyt.explain(mel).kernels) == 3

@@ -8,7 +8,7 @@
 // (Gentleman, Sande, "Fast Fourier transforms - for fun and profit", 1966): where frequencies are
 // then is `order`. A transform with the other sign is one with real and imaginary parts exchanged.
 //
-// Of the sizes of stages each takes four bits, the first stage the lowest ones. Of real points, two
+// Of the sizes of stages each takes six bits, the first stage the lowest ones. Of real points, two
 // neighbours are the parts of one complex number: half as many points, and a pass over the spectrum.
 
 //@ lz_fourier_width
@@ -159,7 +159,7 @@ LZ_FN void lz_fourier_odd_@S(lz_@S *x, lz_i64 count, lz_i64 m, const lz_@S *w, c
       for (lz_i64 l = 0; l < im; l += lz_fourier_one_@S) {
         lz_@S *at = x + (k * r * m + p) * lz_fourier_row_@S + l;
         const lz_@S *u = w + 2 * r + p * (2 * r - 2);
-        V sr[6], si[6], dr[6], di[6];
+        V sr[30], si[30], dr[30], di[30];
         const V fr = *(V *)at, fi = *(V *)(at + im);
         V zr = fr, zi = fi;
         for (int j = 1; 2 * j < r; j++) {
@@ -178,8 +178,9 @@ LZ_FN void lz_fourier_odd_@S(lz_@S *x, lz_i64 count, lz_i64 m, const lz_@S *w, c
           V cr = fr, ci = fi, er = dr[0] * w[2 * q + 1], ei = di[0] * w[2 * q + 1];
           cr += sr[0] * w[2 * q];
           ci += si[0] * w[2 * q];
-          for (int j = 2; 2 * j < r; j++) {
-            const lz_@S *turn = w + 2 * (q * j % r);
+          for (int j = 2, k = q; 2 * j < r; j++) {
+            k += k + q < r ? q : q - r;
+            const lz_@S *turn = w + 2 * k;
             cr += sr[j - 1] * turn[0];
             ci += si[j - 1] * turn[0];
             er += dr[j - 1] * turn[1];
@@ -223,8 +224,8 @@ LZ_LONG_FN void lz_fourier_prime_@S(lz_@S *x, lz_i64 count, lz_i64 m, const lz_@
 static __attribute__((noinline, unused)) void lz_fourier_columns_@S(lz_@S *x, lz_i64 n,
     lz_i64 stages, const lz_@S *w) {
   lz_i64 count = 1;
-  for (; stages; stages >>= 4) {
-    const int r = (int)(stages & 15);
+  for (; stages; stages >>= 6) {
+    const int r = (int)(stages & 63);
     const lz_i64 m = n / (count * r);
     if (r == 8) lz_fourier_eight_@S(x, count, m, w);
     else if (r == 4) lz_fourier_four_@S(x, count, m, w);
@@ -244,8 +245,8 @@ static __attribute__((noinline, unused)) void lz_fourier_order(lz_i32 *order, lz
     lz_i64 stages) {
   lz_i64 count = 1, step = n;
   order[0] = 0;
-  for (; stages; stages >>= 4) {
-    const lz_i64 r = stages & 15;
+  for (; stages; stages >>= 6) {
+    const lz_i64 r = stages & 63;
     step /= r;
     for (lz_i64 j = 1; j < r; j++)
       for (lz_i64 i = 0; i < count; i++) order[j * count + i] = (lz_i32)(order[i] + j * step);
@@ -263,8 +264,8 @@ enum { lz_fourier_slots = 16 };
 // Elements in a table that the stages of n rows take.
 LZ_FN lz_i64 lz_fourier_turns(lz_i64 n, lz_i64 stages) {
   lz_i64 count = 1, total = 0;
-  for (; stages; stages >>= 4) {
-    const lz_i64 r = stages & 15;
+  for (; stages; stages >>= 6) {
+    const lz_i64 r = stages & 63;
     total += (r & 1 ? 2 * r : 0) + n / (count * r) * (2 * r - 2);
     count *= r;
   }

@@ -25,7 +25,7 @@ KINDS = ("complex", "half", "real")
 #: Bytes of the real parts of neighbouring columns that are transformed together.
 _LANE_BYTES = 64
 #: The largest prime number of points of a stage.
-_MOST_PRIME = 13
+_MOST_PRIME = 61
 #: The most rows and columns.
 _MOST_SIDE = 4096
 #: Rows for which there is scratch, and threads that work on one row.
@@ -66,7 +66,7 @@ def plan_of(n: int) -> Plan | None:
     """How ``n`` points are transformed; None where ``n`` has a large prime factor, is prime, or is
     too large."""
     left = n
-    for prime in (2, 3, 5, 7, 11, 13):
+    for prime in range(2, _MOST_PRIME + 1):
         while left % prime == 0 and left:
             left //= prime
     if left != 1 or n < 4:
@@ -91,8 +91,8 @@ def _stages(n: int) -> tuple[int, ...]:
 
 
 def packed(stages: tuple[int, ...]) -> int:
-    """Sizes of stages as one number, four bits each, the first one lowest."""
-    return sum(size << 4 * place for place, size in enumerate(stages))
+    """Sizes of stages as one number, six bits each, the first one lowest."""
+    return sum(size << 6 * place for place, size in enumerate(stages))
 
 
 def lanes(dtype: DType) -> int:
