@@ -161,6 +161,21 @@ class linalg_lstsq(Named):
     singular_values: Tensor
 
 
+class linalg_ldl_factor(Named):
+    """Result of ``linalg.ldl_factor``."""
+
+    LD: Tensor
+    pivots: Tensor
+
+
+class linalg_ldl_factor_ex(Named):
+    """Result of ``linalg.ldl_factor_ex``."""
+
+    LD: Tensor
+    pivots: Tensor
+    info: Tensor
+
+
 class linalg_lu(Named):
     """Result of ``linalg.lu``."""
 

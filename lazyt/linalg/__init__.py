@@ -45,12 +45,14 @@ from lazyt.functional.linalg.solvers import linalg_det as det
 from lazyt.functional.linalg.solvers import linalg_lu as lu
 from lazyt.functional.linalg.solvers import linalg_lu_solve as lu_solve
 from lazyt.functional.linalg.solvers import linalg_slogdet as slogdet
+from lazyt.functional.linalg.symmetric import ldl_factor, ldl_factor_ex, ldl_solve
 from lazyt.handle.function_table import function as _function
 from lazyt.handle.tensor import Tensor
 
 __all__ = [
     "LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh",
-    "eigvals", "eigvalsh", "householder_product", "inv", "inv_ex", "lstsq", "lu", "lu_factor",
+    "eigvals", "eigvalsh", "householder_product", "inv", "inv_ex", "ldl_factor", "ldl_factor_ex",
+    "ldl_solve", "lstsq", "lu", "lu_factor",
     "lu_factor_ex", "lu_solve", "matmul", "matrix_exp", "matrix_norm", "matrix_power",
     "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "solve_ex",
     "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve", "vander", "vecdot",

@@ -142,6 +142,121 @@ def first_set(flags: Array) -> Array:
     return np.where(flags.any(-1), flags.argmax(-1) + 1, 0)
 
 
+# ------------------------------------------------------------------- LDL
+
+# Symmetric matrices that need not be definite as ``L @ D @ L.T``, with D of blocks of one or two
+# rows (Bunch, Kaufman, "Some stable methods for calculating inertia and solving symmetric linear
+# systems", 1977), with LAPACK's choice and numbers of pivots: from 1, those of a block of two rows
+# twice and negative. Only the lower triangle is read. In the mode ``hermitian``, ``L.H`` stands in
+# the place of ``L.T``. Earlier columns of L keep the order of rows that they had.
+
+_GROWTH = (1 + 17**0.5) / 8
+
+
+def _choose_pivot(a: Array, k: int, hermitian: bool) -> tuple[int, int]:
+    """The row to exchange with, and how many rows the next block has; 0 where a column is zero."""
+    n = len(a)
+    here = abs(a[k, k].real) if hermitian else _size(a[k, k])
+    below = _size(a[k + 1 :, k])
+    best = k + 1 + int(below.argmax()) if len(below) else k
+    largest = below.max() if len(below) else 0
+    if max(here, largest) == 0 or np.isnan(here):
+        return k, 0
+    if here >= _GROWTH * largest:
+        return k, 1
+    row = _size(a[best, k:best]).max()
+    if best + 1 < n:
+        row = max(row, _size(a[best + 1 :, best]).max())
+    if here * row >= _GROWTH * largest * largest:
+        return k, 1
+    there = abs(a[best, best].real) if hermitian else _size(a[best, best])
+    return best, 1 if there >= _GROWTH * row else 2
+
+
+def _exchange_rows(a: Array, i: int, j: int, first: int, hermitian: bool) -> None:
+    """Rows and columns ``i < j`` of what is left from ``first`` on, of the lower triangle."""
+    turn = np.conj if hermitian else np.asarray
+    a[j + 1 :, [i, j]] = a[j + 1 :, [j, i]]
+    a[i + 1 : j, i], a[j, i + 1 : j] = turn(a[j, i + 1 : j]), turn(a[i + 1 : j, i].copy())
+    a[j, i] = turn(a[j, i])
+    a[i, i], a[j, j] = a[j, j], a[i, i]
+    a[[i, j], first:i] = a[[j, i], first:i]
+
+
+def _ldl_of(a: Array, hermitian: bool) -> tuple[Array, Array, int]:
+    """Factors of one matrix, in its place, pivots, and the first column of zeros."""
+    n, k, info = len(a), 0, 0
+    pivots = np.empty(n, np.int64)
+    turn = np.conj if hermitian else np.asarray
+    while k < n:
+        row, count = _choose_pivot(a, k, hermitian)
+        if not count:
+            info = info or k + 1
+        step = max(count, 1)
+        last = k + step - 1
+        if row != last:
+            _exchange_rows(a, last, row, k, hermitian)
+        if hermitian:
+            for i in {k, last, row}:
+                a[i, i] = a[i, i].real
+        below = a[k + step :, k : k + step].copy()
+        if count and len(below):
+            block = a[k : k + step, k : k + step].copy()
+            if step == 2:
+                block[0, 1] = turn(block[1, 0])
+            factor = np.linalg.solve(block.T, below.T).T if step == 2 else below / block
+            a[k + step :, k + step :] -= factor @ turn(below).T
+            a[k + step :, k : k + step] = factor
+        pivots[k : k + step] = row + 1 if step == 1 else -(row + 1)
+        k += step
+    if hermitian:
+        diagonal = np.arange(n)
+        a[diagonal, diagonal] = a[diagonal, diagonal].real
+    return np.tril(a), pivots, info
+
+
+def ldl(mode: str, a: Array) -> list[Array]:
+    """Packed factors, pivots, and info."""
+    factors = np.array(a, order="C", copy=True)
+    pivots = np.empty(a.shape[:-1], a.dtype)
+    info = np.empty(a.shape[:-2], a.dtype)
+    for at in np.ndindex(a.shape[:-2]):
+        factors[at], pivots[at], info[at] = _ldl_of(factors[at], mode == "hermitian")
+    return [factors, pivots, info]
+
+
+def ldl_solution(mode: str, factors: Array, pivots: Array, b: Array) -> list[Array]:
+    """``x`` with ``A @ x = b`` from what ``ldl`` gives; pivots are a matrix of one column."""
+    result = np.array(b, copy=True)
+    numbers = pivots.real[..., 0].astype(np.int64)
+    for at in np.ndindex(b.shape[:-2]):
+        _substitute_ldl(factors[at], numbers[at], result[at], mode == "hermitian")
+    return [result]
+
+
+def _substitute_ldl(a: Array, pivots: Array, x: Array, hermitian: bool) -> None:
+    n, k = len(a), 0
+    turn = np.conj if hermitian else np.asarray
+    starts = []
+    while k < n:
+        step = 1 if pivots[k] > 0 or k + 1 == n else 2
+        starts.append((k, step))
+        last, row = k + step - 1, abs(int(pivots[k])) - 1
+        x[[last, row]] = x[[row, last]]
+        x[k + step :] -= a[k + step :, k : k + step] @ x[k : k + step]
+        if step == 1:
+            x[k] /= a[k, k].real if hermitian else a[k, k]
+        else:
+            block = np.tril(a[k : k + 2, k : k + 2])
+            block[0, 1] = turn(block[1, 0])
+            x[k : k + 2] = np.linalg.solve(block, x[k : k + 2])
+        k += step
+    for k, step in reversed(starts):
+        x[k : k + step] -= turn(a[k + step :, k : k + step]).T @ x[k + step :]
+        last, row = k + step - 1, abs(int(pivots[k])) - 1
+        x[[last, row]] = x[[row, last]]
+
+
 Shapes = list[tuple[int, ...]]
 
 
@@ -448,6 +563,8 @@ ROUTINES: dict[str, Routine] = {
     "exp": Routine(1, True, _like_first, _exponential, cost=30),
     "geqrf": Routine(1, False, lambda mode, a: [a, (min(a),)], _reflectors),
     "inv": Routine(1, True, _with_info, _inverse, (1,)),
+    "ldl": Routine(1, True, lambda mode, a: [a, a[:1], ()], ldl, (1, 2), 0.333),
+    "ldl_solve": Routine(3, True, lambda mode, a, pivots, b: [b], ldl_solution),
     "lstsq": Routine(
         3, False, lambda mode, a, b, tolerance: [(a[1], b[1]), (), (min(a),)], _lstsq, (1, 2), 20
     ),

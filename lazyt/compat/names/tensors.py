@@ -194,8 +194,9 @@ MODULES: Table = {
     "return_types": {
         Served("lazyt.functional.return_types"): """
             aminmax cummax cummin frexp geqrf histogram histogramdd kthvalue linalg_cholesky_ex
-            linalg_eig linalg_eigh linalg_inv_ex linalg_lstsq linalg_lu linalg_lu_factor
-            linalg_lu_factor_ex linalg_qr linalg_slogdet linalg_solve_ex linalg_svd lu_unpack max
+            linalg_eig linalg_eigh linalg_inv_ex linalg_ldl_factor
+            linalg_ldl_factor_ex linalg_lstsq linalg_lu linalg_lu_factor linalg_lu_factor_ex
+            linalg_qr linalg_slogdet linalg_solve_ex linalg_svd lu_unpack max
             median min mode nanmedian qr slogdet sort svd topk triangular_solve""",
     },
     "sparse": {
