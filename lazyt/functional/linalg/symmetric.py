@@ -37,30 +37,30 @@ def _zero_column(code: int) -> str:
     )
 
 
-def _parts(A: Tensor, hermitian: bool) -> list[Node]:
+def _parts(input: Tensor, hermitian: bool) -> list[Node]:
     """Packed factors, pivots and info."""
-    require_tensor(A, "linalg_ldl_factor_ex", "A")
-    check_square(A, "torch.linalg.ldl_factor_ex")
-    check_floating(A, "torch.linalg.ldl_factor_ex")
-    check_kernel(A, "ldl_factor_kernel_cpu")
-    of_adjoint = hermitian and A.dtype.kind == "c"
-    return ops.library("ldl", A.node, mode="hermitian" if of_adjoint else "plain")
+    require_tensor(input, "linalg_ldl_factor_ex")
+    check_square(input, "torch.linalg.ldl_factor_ex")
+    check_floating(input, "torch.linalg.ldl_factor_ex")
+    check_kernel(input, "ldl_factor_kernel_cpu")
+    of_adjoint = hermitian and input.dtype.kind == "c"
+    return ops.library("ldl", input.node, mode="hermitian" if of_adjoint else "plain")
 
 
-def _packed(A: Tensor, parts: list[Node]) -> tuple[Tensor, Tensor]:
-    factors = give_columns(parts[0], "LinalgLdlFactorEx", (A,))
+def _packed(input: Tensor, parts: list[Node]) -> tuple[Tensor, Tensor]:
+    factors = give_columns(parts[0], "LinalgLdlFactorEx", (input,))
     return factors, give(ops.cast(parts[1], int32), "", ())
 
 
 @function(out_dtype=SAME_DTYPE)
 @takes_outputs
-def ldl_factor(A: Tensor, *, hermitian: bool = False) -> return_types.linalg_ldl_factor:
-    """``L`` and ``D`` with ``A = L @ D @ L.mT`` in one matrix ``LD``, and pivots in int32.
+def ldl_factor(input: Tensor, *, hermitian: bool = False) -> return_types.linalg_ldl_factor:
+    """``L`` and ``D`` with ``input = L @ D @ L.mT`` in one matrix ``LD``, and pivots in int32.
 
     Args:
-        A: [..., n, n], symmetric, of which the lower triangle is read: float32, float64, complex64
-            or complex128.
-        hermitian: whether ``A`` equals its adjoint and ``L.mH`` stands in the place of ``L.mT``.
+        input: [..., n, n], symmetric, of which the lower triangle is read: float32, float64,
+            complex64 or complex128.
+        hermitian: whether ``input`` equals its adjoint: ``L.mH`` is in the place of ``L.mT``.
 
     D has blocks of one or two rows, and L, whose diagonal of ones is not stored, the rest below.
     ``pivots``, [..., n], are LAPACK's, from 1: negative, and twice the same, for a block of two
@@ -77,15 +77,15 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> return_types.linalg_ldl
     >>> pivots
     tensor([1, 2], dtype=lazyt.int32)
     """
-    parts = _parts(A, hermitian)
+    parts = _parts(input, hermitian)
     require_success(parts[-1], "torch.linalg.ldl_factor", _zero_column)
-    return return_types.linalg_ldl_factor(_packed(A, parts))
+    return return_types.linalg_ldl_factor(_packed(input, parts))
 
 
 @function(out_dtype=SAME_DTYPE)
 @takes_outputs
 def ldl_factor_ex(
-    A: Tensor, *, hermitian: bool = False, check_errors: bool = False
+    input: Tensor, *, hermitian: bool = False, check_errors: bool = False
 ) -> return_types.linalg_ldl_factor_ex:
     """``ldl_factor`` with ``info``: the number of the first column of zeros, else 0.
 
@@ -95,11 +95,11 @@ def ldl_factor_ex(
     >>> lazyt.linalg.ldl_factor_ex(lazyt.zeros(2, 2)).info
     tensor(1, dtype=lazyt.int32)
     """
-    parts = _parts(A, hermitian)
+    parts = _parts(input, hermitian)
     if check_errors:
         require_success(parts[-1], "torch.linalg.ldl_factor_ex", _zero_column)
     info = give(as_info(parts[-1]), "", ())
-    return return_types.linalg_ldl_factor_ex((*_packed(A, parts), info))
+    return return_types.linalg_ldl_factor_ex((*_packed(input, parts), info))
 
 
 @function()
