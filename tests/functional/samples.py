@@ -20,7 +20,7 @@ RANDOM = """
     fractional_max_pool2d_with_indices fractional_max_pool3d_with_indices random_ uniform_
     normal_ bernoulli_ cauchy_ log_normal_ exponential_ geometric_ empty empty_like
     empty_strided empty_permuted new_empty new_empty_strided resize_ dropout_ alpha_dropout_
-    rrelu_ pca_lowrank svd_lowrank hash_tensor feature_dropout feature_dropout_
+    rrelu_ pca_lowrank svd_lowrank feature_dropout feature_dropout_
     feature_alpha_dropout_"""
 MOST_NUMBERS, MOST_TOGETHER = 12, 48
 

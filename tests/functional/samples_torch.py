@@ -252,6 +252,8 @@ FUNCTIONS: list[tuple[str, str]] = [
     ),
     ("*torch.linalg.lu_factor(A)", "lu_unpack"),
     ("x", "hash_tensor"),
+    ("x, 1", "hash_tensor"),
+    ("x, (0,), keepdim=True", "hash_tensor"),
     ("C, (3, 4), None, None, 1e-5", "native_layer_norm"),
     ("image, None, None, 2, 2, 36, 2, 1e-5", "native_group_norm"),
     ("image, None, None, None, None, True, 0.1, 1e-5", "native_batch_norm"),

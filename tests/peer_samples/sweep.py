@@ -29,6 +29,8 @@ from typing import Any
 import numpy as np
 
 import lazyt
+from lazyt.compat import private_functions
+from lazyt.compat.served.packages import aten
 from tests.peer_samples.replay import function_of
 
 TYPES = ("float32", "float64", "complex64", "complex128", "bool", "int64", "bfloat16")
@@ -66,11 +68,25 @@ class TooLong(Exception):
     """A sample took longer than it may."""
 
 
+class _Lazyt:
+    """lazyt by PyTorch's names, private ones too."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "ops":
+            return types.SimpleNamespace(aten=aten)
+        try:
+            return getattr(lazyt, name)
+        except AttributeError:
+            return getattr(private_functions, name)
+
+
 def _with_lazyt(function: Any) -> Any:
     """A Python function of the database that finds lazyt where it says torch."""
     if not isinstance(function, types.FunctionType):
         return None
-    names = {**function.__globals__, "torch": lazyt}
+    names = {**function.__globals__, "torch": _Lazyt()}
+    for name in set(_WRAPPERS).intersection(function.__code__.co_names):
+        names[name] = _with_lazyt(names[name])
     cells = function.__closure__
     if cells:
         inner = [_with_lazyt(c.cell_contents) or c.cell_contents for c in cells]
@@ -94,11 +110,32 @@ def lazyt_function(op: Any) -> Callable[..., Any] | None:
                 found = getattr(found, part)
             return found  # type: ignore[no-any-return]
         return None
-    if isinstance(op.op, types.FunctionType) and op.op.__name__ == "<lambda>":
+    if isinstance(op.op, types.FunctionType) and (
+        op.op.__name__ == "<lambda>" or op.op.__module__.startswith("torch.testing")
+    ):
         made = _with_lazyt(op.op)
         if made is not None:
             return made  # type: ignore[no-any-return]
-    return function_of(label)
+    found = function_of(label)
+    if found is None:
+        last = name.removesuffix(".default").rpartition(".")[2]
+        found = getattr(private_functions, last, None)
+    return found
+
+
+def _wrapper_of(op: Any) -> Any:
+    """Through what PyTorch's tests differentiate an operator, or None."""
+    wrapper = op.gradcheck_wrapper
+    named = (wrapper.__name__, *wrapper.__code__.co_names)
+    return wrapper if any(name in _WRAPPERS for name in named) else None
+
+
+def _phases(value: Any) -> Any:
+    """Complex logarithms with imaginary parts in one turn."""
+    turn = 2 * np.pi
+    imag = value.imag - turn * (value.imag / turn).round()
+    near = (abs(abs(imag) - turn / 2) < 1e-3) & (imag < 0)
+    return value - (value.imag - imag - turn * near) * 1j
 
 
 def _wrapped(wrapper: Any, function: Any, call: Any) -> Any:
@@ -169,9 +206,7 @@ def lazyt_flat(flat: Any, torch: Any) -> Any:
 
 def numbers(tensor: Any) -> Any:
     """A tensor's values as numbers wide enough for all."""
-    plain = tensor.detach().resolve_conj()
-    if hasattr(plain, "resolve_neg"):
-        plain = plain.resolve_neg()
+    plain = tensor.detach().resolve_conj().resolve_neg().clone()
     if plain.is_complex():
         return np.asarray(plain.numpy()).astype(np.complex128)
     if plain.dtype.is_floating_point:
@@ -286,20 +321,18 @@ class Sweep:
         try:
             mine = sides.across(call)
         except (ValueError, TypeError, AttributeError) as error:
-            if "layout" in str(error):
-                return
-            row["total"] += 1
-            row["failures"].append(("input", str(error)[:200], describe(call, torch)))
+            if "layout" not in str(error):
+                row["total"] += 1
+                row["failures"].append(("input", str(error)[:200], describe(call, torch)))
             return
+        whole = call[2].get("some") is False or bool(call[2].get("full_matrices"))
+        free = whole and op.name in _PHASES  # any vectors that are orthogonal to the others
+        wrapper = _wrapper_of(op)
         try:
             torch.manual_seed(0)
             wanted = op.op(call[0], *call[1], **call[2])
-            whole = call[2].get("some") is False or call[2].get("full_matrices")
-            wrapper = op.gradcheck_wrapper if op.gradcheck_wrapper.__name__ in _WRAPPERS else None
-            pending = None
-            if not (whole and op.name in _PHASES):
-                result = wanted if wrapper is None else _wrapped(wrapper, op.op, call)
-                pending = self._slopes(result, call, sample.output_process_fn_grad, torch)
+            result = wanted if wrapper is None else _wrapped(wrapper, op.op, call)
+            slopes = self._slopes(result, call, sample.output_process_fn_grad, torch)
         except TooLong:
             raise
         except Exception:
@@ -311,33 +344,13 @@ class Sweep:
                 raise Different("missing", op.name)
             lazyt.manual_seed(0)
             got = function(mine[0], *mine[1], **mine[2])
-            drawn = op.name in _ANY_VALUES or bool(call[2].get("dropout_p"))
-            phases = _PHASES.get(op.name, ())
-            if whole and phases:  # vectors beyond the smaller size are any that are orthogonal
-                got, wanted = got[1], wanted[1]
-            if op.name in _CHOOSING and isinstance(wanted, (tuple, list)):
-                got, wanted = got[0], wanted[0]  # which of equal elements is chosen is not said
-            elif op.name == "argsort":
-                got, wanted = mine[0].gather(-1, got), call[0].gather(-1, wanted)
-            compare(got, wanted, torch, not drawn, phases)
-            if pending is not None:
+            self._compare_results(op, (got, mine), (wanted, call), free)
+            if slopes is not None and not free:
                 row["gradients"] += 1
                 stage = "gradient"
-                process = sample.output_process_fn_grad
-                if isinstance(process, types.FunctionType):
-                    process = _with_lazyt(process)
                 if wrapper is not None:
                     got = _wrapped(_with_lazyt(wrapper), function, mine)
-                slopes = self._slopes(got, mine, process, lazyt)
-                if slopes is None:
-                    raise Different("gradient", "no result requires a gradient")
-                for number, (a, b) in enumerate(zip(slopes, pending, strict=True)):
-                    if a is None or b is None:
-                        one = b if a is None else a
-                        if one is not None and np.any(numbers(one) != 0):
-                            raise Different("gradient", f"{number}: {a}, not {b}")
-                    else:
-                        compare(a, b, torch, not drawn and not torch.isnan(b).all())
+                self._compare_slopes(got, mine, sample, slopes)
             row["ok"] += 1
         except TooLong:
             raise
@@ -347,6 +360,38 @@ class Sweep:
         except Exception as error:
             text = f"{type(error).__name__}: {str(error).strip()}"[:300]
             row["failures"].append((f"{stage} error", text, describe(call, torch)))
+
+    def _compare_results(self, op: Any, ours: Any, theirs: Any, free: bool) -> None:
+        """Raises Different where results, each with its call, are not the same."""
+        (got, mine), (wanted, call) = ours, theirs
+        drawn = op.name in _ANY_VALUES or bool(call[2].get("dropout_p"))
+        if free:
+            got, wanted = got[1], wanted[1]
+        elif op.name in _CHOOSING and isinstance(wanted, (tuple, list)):
+            got, wanted = got[0], wanted[0]  # which of equal elements is chosen is not said
+        elif op.name == "argsort":
+            along = call[1][0] if call[1] else call[2].get("dim", -1)
+            if call[0].ndim:
+                got, wanted = mine[0].gather(along, got), call[0].gather(along, wanted)
+        elif op.name == "logcumsumexp" and wanted.is_complex():
+            got, wanted = _phases(got), _phases(wanted)
+        compare(got, wanted, self.torch, not drawn, _PHASES.get(op.name, ()))
+
+    def _compare_slopes(self, got: Any, mine: Any, sample: Any, wanted: list[Any]) -> None:
+        """Raises Different where gradients are not the same."""
+        process = sample.output_process_fn_grad
+        if isinstance(process, types.FunctionType):
+            process = _with_lazyt(process)
+        slopes = self._slopes(got, mine, process, lazyt)
+        if slopes is None and any(w is not None and np.any(numbers(w) != 0) for w in wanted):
+            raise Different("gradient", "no result requires a gradient")
+        for number, (a, b) in enumerate(zip(slopes or [None] * len(wanted), wanted, strict=True)):
+            if a is not None and b is not None:
+                compare(a, b, self.torch, not self.torch.isnan(b).all())
+                continue
+            one = b if a is None else a
+            if one is not None and np.any(numbers(one) != 0):
+                raise Different("gradient", f"{number}: {a}, not {b}")
 
     def _slopes(self, result: Any, call: Any, process: Any, library: Any) -> list[Any] | None:
         kind = library.Tensor

@@ -21,6 +21,11 @@ _PRIVATE = Served("lazyt.compat.served.rebuilding")
 MODULES: Table = {
     "": {
         Served("lazyt.func"): "cond while_loop",
+        Served("lazyt.compat.private_functions"): """
+            _batch_norm_with_update _chunk_cat _native_batch_norm_legit _safe_softmax
+            _segment_reduce _softmax_backward_data _unsafe_masked_index
+            _unsafe_masked_index_put_accumulate native_dropout_backward
+            segment_reduce=_segment_reduce""",
         Served("lazyt.compat.served.foreach"): """
             _foreach_abs _foreach_abs_ _foreach_add _foreach_add_ _foreach_addcdiv
             _foreach_addcdiv_ _foreach_addcmul _foreach_addcmul_ _foreach_ceil _foreach_ceil_

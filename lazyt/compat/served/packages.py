@@ -89,8 +89,12 @@ _UNKNOWN = """
     _is_all_true _local_scalar_dense _pin_memory _scaled_dot_product_cudnn_attention
     _scaled_dot_product_cudnn_attention_backward _scaled_dot_product_efficient_attention
     _scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_backward _sparse_addmm
-    _sparse_mm_reduce_impl _to_copy _unsafe_view alias index slice sym_constrain_range_for_size
+    _sparse_mm_reduce_impl _to_copy _unsafe_view alias index sym_constrain_range_for_size
     sym_size"""
+
+
+#: Functions that PyTorch has in ``torch.ops.aten`` alone, among others.
+_PRIVATE = "lazyt.compat.private_functions"
 
 
 def _refusal(name: str) -> Callable[..., NoReturn]:
@@ -110,7 +114,7 @@ class AtenNamespace:
     __name__ = "aten"
 
     def __getattr__(self, name: str) -> AtenOperator:
-        for place in ("lazyt", "lazyt.nn.functional", "lazyt.special"):
+        for place in ("lazyt", "lazyt.nn.functional", "lazyt.special", _PRIVATE):
             function = getattr(import_module(place), name, None)
             if callable(function) and not isinstance(function, type):
                 found = self.__dict__[name] = AtenOperator(name, function)

@@ -317,7 +317,8 @@ def native_group_norm(
     if require_tensor(input, "native_group_norm").numel() != N * C * HxW:
         raise ShapeError("Expected X.numel() == N * C * HxW to be true, but got false.")
     result = normalization.group_norm(input, group, weight, bias, eps)
-    mean, scale = _statistics(input.reshape(N, group, -1), [2], eps)
+    each = C // group * HxW
+    mean, scale = _statistics(input.reshape(N, group, each), [2], eps)
     return result, mean.reshape(N, group), scale.reshape(N, group)
 
 

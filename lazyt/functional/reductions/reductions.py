@@ -36,14 +36,14 @@ from lazyt.handle.autocast import in_full_precision
 from lazyt.handle.function_table import declare, declare_grad_fn, function
 from lazyt.handle.tape import remember, titled
 from lazyt.handle.tensor import Tensor
-from lazyt.ir.dtypes import DType, bool_, int64, uint8
+from lazyt.ir.dtypes import DType, bool_, int64, uint8, uint64
 from lazyt.ir.graph import Node, Shape
 from lazyt.ir.scalar import Expr, call, const
 from lazyt.ops.builders import keepdim_shape
 
 __all__ = [
     "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "cummax",
-    "cummin", "cumprod", "cumsum", "diff", "logcumsumexp", "max", "mean", "min", "nanmean",
+    "cummin", "cumprod", "cumsum", "diff", "hash_tensor", "logcumsumexp", "max", "mean", "min", "nanmean",
     "nansum", "prod", "std", "std_mean", "sum", "var", "var_mean",
 ]  # fmt: skip
 
@@ -521,6 +521,52 @@ def aminmax(
     dims = () if dim is None else dim
     both = (amin(input, dims, keepdim, out=low), amax(input, dims, keepdim, out=high))
     return return_types.aminmax(titled(found, "AminmaxBackward0") for found in both)
+
+
+@function(method=True, out_dtype=SAME_DTYPE)
+def hash_tensor(
+    input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: int = 0,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """The bits of all elements combined by exclusive or, as uint64.
+
+    Args:
+        input: any shape; real. Elements are converted to float64 or int64 first.
+        dim: the dimensions that are combined, by default all.
+        keepdim: whether they stay, with size 1.
+        mode: 0, exclusive or; there is no other.
+
+    Raises NoKernelError for complex numbers, LazytError for another mode and for tensors without
+    elements whose dimensions are not named, BoundsError for a dimension that is not there.
+
+    >>> import lazyt
+    >>> lazyt.hash_tensor(lazyt.tensor([[1, 2], [4, 4]]), 1)
+    tensor([3, 0], dtype=lazyt.uint64)
+    """
+    require_tensor(input, "hash_tensor")
+    if mode != 0:
+        raise LazytError(f"Unknown hash_tensor mode: {mode}")
+    if input.dtype.kind == "c":
+        raise NoKernelError(f"\"xor_sum_cpu\" not implemented for '{torch_name(input.dtype)}'")
+    every = dim is None or (isinstance(dim, (tuple, list)) and not dim)
+    if every and not input.numel():
+        raise LazytError(
+            "hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify "
+            "the reduction dim with the 'dim' argument."
+        )
+    dims = normalize_dims(None if every else dim, len(input.shape))
+    plain = input.detach()
+    if plain.dtype.kind == "f":
+        plain = plain.double()
+    elif plain.dtype is not uint64:
+        plain = plain.long()
+    bits = plain.view(int64).unsqueeze(-1)
+    steps = give(ops.iota(64), "", ())
+    # Of the sum of a bit over all elements, the lowest bit says whether it was set an odd number
+    # of times. As words in two's complement, the parts add up without carries.
+    odd = ((bits >> steps) & 1).sum(dims, keepdim=keepdim) & 1
+    found: Tensor = (odd << steps).sum(-1).view(uint64)
+    return found if out is None else out.copy_(found)
 
 
 # Running totals, products, extremes and logarithms of sums along a dimension; differences.
