@@ -478,6 +478,8 @@ class TensorMethods:
         """This tensor as float16; itself when it is that already."""
     def hardshrink(self, lambd: builtins.float = 0.5) -> Tensor:
         """x, and 0 within ``lambd`` of 0."""
+    def hash_tensor(self, dim: Any = ..., *, keepdim: builtins.bool = False, mode: builtins.int = 0) -> Tensor:
+        """The bits of all elements combined by exclusive or, as uint64."""
     def heaviside(self, values: Tensor) -> Tensor:
         """0 below 0, 1 above, ``values`` at 0."""
     def heaviside_(self, values: Tensor) -> Tensor:

@@ -119,7 +119,8 @@ def lazyt_function(op: Any) -> Callable[..., Any] | None:
     found = function_of(label)
     if found is None:
         last = name.removesuffix(".default").rpartition(".")[2]
-        found = getattr(private_functions, last, None)
+        private: Callable[..., Any] | None = getattr(private_functions, last, None)
+        return private
     return found
 
 

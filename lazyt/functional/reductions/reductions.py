@@ -43,8 +43,8 @@ from lazyt.ops.builders import keepdim_shape
 
 __all__ = [
     "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "cummax",
-    "cummin", "cumprod", "cumsum", "diff", "hash_tensor", "logcumsumexp", "max", "mean", "min", "nanmean",
-    "nansum", "prod", "std", "std_mean", "sum", "var", "var_mean",
+    "cummin", "cumprod", "cumsum", "diff", "hash_tensor", "logcumsumexp", "max", "mean", "min",
+    "nanmean", "nansum", "prod", "std", "std_mean", "sum", "var", "var_mean",
 ]  # fmt: skip
 
 Reduction = Callable[..., Tensor]
@@ -564,7 +564,9 @@ def hash_tensor(
     steps = give(ops.iota(64), "", ())
     # Of the sum of a bit over all elements, the lowest bit says whether it was set an odd number
     # of times. As words in two's complement, the parts add up without carries.
-    odd = ((bits >> steps) & 1).sum(dims, keepdim=keepdim) & 1
+    odd = (bits >> steps) & 1
+    if dims:
+        odd = odd.sum(dims, keepdim=keepdim) & 1
     found: Tensor = (odd << steps).sum(-1).view(uint64)
     return found if out is None else out.copy_(found)
 
