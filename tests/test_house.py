@@ -99,6 +99,7 @@ MOST_NAMES = 6
 TABLES = {
     "array_api/elementwise.py: _BINARY": "the standard's names, and ours for the same",
     "array_api/elementwise.py: _UNARY": "the standard's names, and ours for the same",
+    "compat/private_functions.py: _SEGMENTS": "values of the argument reduce=",
     "compat/served/foreach.py: _OF_ONE": "the functions that PyTorch has of lists of tensors",
     "compat/served/foreach.py: _OF_TWO": "the functions that PyTorch has of lists of tensors",
     "compat/exports.py: _TABLE": "where names are found whose modules are not loaded yet",

@@ -116,12 +116,8 @@ def lazyt_function(op: Any) -> Callable[..., Any] | None:
         made = _with_lazyt(op.op)
         if made is not None:
             return made  # type: ignore[no-any-return]
-    found = function_of(label)
-    if found is None:
-        last = name.removesuffix(".default").rpartition(".")[2]
-        private: Callable[..., Any] | None = getattr(private_functions, last, None)
-        return private
-    return found
+    last = name.removesuffix(".default").rpartition(".")[2]
+    return function_of(label) or getattr(private_functions, last, None)
 
 
 def _wrapper_of(op: Any) -> Any:
