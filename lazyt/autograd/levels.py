@@ -417,6 +417,10 @@ class _Watcher:
         if self.outer is not None:
             self.outer.looked(reason, where, nodes)
 
+    def number(self, node: Node, reason: str) -> int | None:
+        """None: values of examples are nobody's, and those of other tensors are looked at."""
+        return None
+
     def checked(self, node: Node, bounds: tuple[tuple[int, int], tuple[int, int]]) -> None:
         """An index was found in range."""
         if self.outer is not None:

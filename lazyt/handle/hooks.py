@@ -40,6 +40,10 @@ class Watcher(Protocol):
     def looked(self, reason: str, where: str, nodes: Sequence[Node]) -> None:
         """The program looks at the values of ``nodes``."""
 
+    def number(self, node: Node, reason: str) -> int | None:
+        """The single element of a node at which the program looks, as an integer of its bits, where
+        a replay finds out by itself whether it is still the same; None elsewhere."""
+
     def checked(self, node: Node, bounds: tuple[tuple[int, int], tuple[int, int]]) -> None:
         """The smallest and the largest value of an index were found within bounds."""
 

@@ -25,6 +25,7 @@ from lazyt.handle.pending import realize_nodes
 from lazyt.handle.storage import Memory, Storage
 from lazyt.handle.tape import AccumulateGrad, GradFn
 from lazyt.handle.tensor import Tensor
+from lazyt.ir.dtypes import bool_, float32, float64, int8, int16, int32, int64, uint8
 from lazyt.ir.graph import Node, source_text, user_position
 from lazyt.ops.leaves import INPUT
 from lazyt.runtime.cpython import forks
@@ -52,6 +53,11 @@ _RENEWED = frozenset({
 _READ_BY = {"get_last_lr": {"_last_lr"}, "in_cooldown": {"cooldown_counter"}}
 _READ_ALL = frozenset({"get_lr", "rates", "__dict__", "vars", "deepcopy", "__getstate__"})
 _BY_TEXT = frozenset({"getattr", "attrgetter", "setattr"})
+#: Dtypes of numbers that are compared before a replay: those of the same size that have their bits.
+_BITS = {
+    bool_: bool_, int8: int8, int16: int16, int32: int32, int64: int64, uint8: uint8,
+    float32: int32, float64: int64,
+}  # fmt: skip
 _lock = forks.guarded(threading.RLock())
 
 
@@ -79,6 +85,8 @@ class Recorder:
         outer: histories of tensors that were there before, with what to call the tensor.
         counts: what numbers from Python are computed from.
         checks: index nodes, and the bounds of their smallest and of their largest value.
+        looks: nodes at whose values the program looked, with where, and whether they are bits of
+            floats.
         trouble: why the run cannot be replayed; None while it can.
         activity: how many writes, gradients and leaves there were so far.
         marks: what that was at each of the calls.
@@ -102,6 +110,7 @@ class Recorder:
         self.keys: dict[Hashable, Node] = {}
         self.counts = Counts()
         self.checks: list[tuple[Node, Bounds]] = []
+        self.looks: dict[Node, tuple[str, bool]] = {}
         self.trouble: str | None = None
 
     def add(self, storage: Storage) -> None:
@@ -170,6 +179,19 @@ class Recorder:
     def looked(self, reason: str, where: str, nodes: Sequence[Node]) -> None:
         """The program looks at a value."""
         self.refuse(f"it looks at a value on the way ({where}: {reason})")
+
+    def number(self, node: Node, reason: str) -> int | None:
+        """The bits of a single element: a replay computes them first, and is one only where they
+        are the same."""
+        if node.size != 1 or node.dtype not in _BITS:
+            return None
+        wide = bits_of(node)
+        realize_nodes([wide])
+        found = int(wide.data.as_numpy(int64, ()).item())
+        self.checked(wide, ((found, found), (found, found)))
+        where = source_text(user_position())
+        self.looks.setdefault(wide, (f"{where}: {reason}", node.dtype.kind == "f"))
+        return found
 
     def checked(self, node: Node, bounds: Bounds) -> None:
         """An index was found in range."""
@@ -258,6 +280,14 @@ class Recorder:
         finally:
             self.frames.paused -= 1
             self.guards.renew_iterators()
+
+
+def bits_of(node: Node) -> Node:
+    """The only element of a node as a number of int64: of floats, their bits."""
+    single = ops.reshape(node, ())
+    if node.dtype.kind == "f":
+        single = ops.apply("bitcast", single, dtype=_BITS[node.dtype])
+    return ops.cast(single, int64)
 
 
 def leaf_of(storage: Storage) -> Node:
@@ -368,6 +398,12 @@ def _changes(
     trouble = recorder.trouble if ran is None else f"it {ran}"
     if trouble is not None:
         return trouble, []
+    frames, streams = recorder.frames, recorder.guards.streams
+    if frames.next_of is not None and streams:
+        return (
+            f"it takes the next element of an iterator{frames.next_of}, maybe of {streams[0]}",
+            [],
+        )
     try:
         changes = changes_of(recorder.guards, arguments)
         _refuse_renewed(changes, recorder.calls)

@@ -28,8 +28,7 @@ _FORBIDDEN = frozenset(
     {"random", "_random", "time", "secrets", "uuid", "datetime", "_io", "socket", "posix"}
 )
 _FORBIDDEN_CALLS = {print: "prints", input: "asks for input", open: "opens a file",
-                    next: "takes the next element of an iterator", exec: "calls exec",
-                    eval: "calls eval"}  # fmt: skip
+                    exec: "calls exec", eval: "calls eval"}  # fmt: skip
 
 
 #: What reads a variable of the environment, and the modules whose functions call that.
@@ -69,6 +68,8 @@ class Frames:
         codes: of all the user's functions that ran, with their globals.
         trouble: what ran that cannot be replayed, in words; None when nothing did.
         environment: the variables of the environment that were read.
+        next_of: where the user's code asks an iterator for its next element; None where it never
+            does.
         paused: while set, nothing is noted.
     """
 
@@ -76,6 +77,7 @@ class Frames:
         self.codes: dict[types.CodeType, dict[str, Any]] = {}
         self.trouble: str | None = None
         self.environment: dict[str, None] = {}
+        self.next_of: str | None = None
         self.paused = self._imports = 0
         self._outer: Any = None
 
@@ -118,6 +120,9 @@ class Frames:
                 self.trouble = f"calls {frame.f_globals['__name__']}.{code.co_name}" + _place(back)
 
     def _note_builtin(self, frame: types.FrameType, function: Any) -> None:
+        if function is next:
+            self.next_of = self.next_of or _place(frame)
+            return
         try:
             what = _FORBIDDEN_CALLS.get(function)
         except TypeError:  # not hashable

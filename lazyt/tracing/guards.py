@@ -105,6 +105,11 @@ def progress_of(iterator: Iterator[Any]) -> Any:
     return found
 
 
+def _is_of_c(iterator: Iterator[Any]) -> bool:
+    """Whether taking an element of an iterator runs no code of Python's that could be watched."""
+    return not isinstance(type(iterator).__next__, types.FunctionType)
+
+
 def _has_values(table: dict[Any, Any], known: tuple[Any, ...]) -> bool:
     """Whether a cache of results has just these objects."""
     return len(table) == len(known) and all(map(operator.is_, table.values(), known))
@@ -132,6 +137,7 @@ class Guards:
         orders: dicts with their keys, in order.
         sets: sets with their elements.
         iterators: iterators with how far they are.
+        streams: paths of iterators that do not tell how far they are.
         probes: what tells the state of other objects, with what it told.
     """
 
@@ -153,6 +159,7 @@ class Guards:
         self.orders: list[tuple[Any, tuple[Any, ...], str]] = []
         self.sets: list[tuple[Any, frozenset[Any], str]] = []
         self.iterators: list[tuple[Iterator[Any], Any, str]] = []
+        self.streams: list[str] = []
         self.probes: list[tuple[Callable[[], Any], Any, str]] = []
         self._exact: set[int] = set()  # tensors that things are found by
         self._seen: dict[int, Any] = {}
@@ -278,6 +285,8 @@ class Guards:
             self._waiting.append((value.__wrapped__, path))
         elif isinstance(value, Iterator) and type(value).__module__ in _ITERATORS:
             self.iterators.append((value, progress_of(value), path))
+        elif isinstance(value, Iterator) and _is_of_c(value):
+            self.streams.append(path)
         elif isinstance(value, types.ModuleType):
             if self.is_ours(value.__name__):
                 for name in self.names & vars(value).keys():

@@ -112,6 +112,10 @@ class WorkRecorder:
             f"{reason}), and the work of a graph is done when it is replayed"
         )
 
+    def number(self, node: Node, reason: str) -> int | None:
+        """None: the work is not done yet."""
+        return None
+
     def checked(self, node: Node, bounds: Bounds) -> None:
         """Indices are checked before each replay."""
         self.checks[node, bounds] = None

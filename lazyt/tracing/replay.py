@@ -85,14 +85,16 @@ class IndexChecks:
     Args:
         run: the watched run.
         origins: where its leaves come from.
+        roots: what a replay computes.
 
     Raises CannotReplay where an index is computed from numbers that Python gives anew, except
-    random ones and arguments.
+    random ones and arguments, and for looks that would take too long to repeat.
     """
 
-    def __init__(self, run: Run, origins: dict[Node, Origin]) -> None:
+    def __init__(self, run: Run, origins: dict[Node, Origin], roots: Sequence[Node]) -> None:
         inputs: dict[tuple[Origin, Bounds], None] = {}
         indices: list[tuple[Node, Bounds]] = []
+        refuse_looks(run, origins, roots)
         fills = [make for make, filled in run.recorder.calls if filled is not None]
         for node, bounds in dict.fromkeys(run.recorder.checks):
             leaf = _picked_from(node, bounds, origins)
@@ -196,6 +198,46 @@ class ComputedChecks:
     def _are_within(self, buffers: Sequence[Buffer]) -> bool:
         values = [int(data.as_numpy(int64, ()).item()) for data in buffers]
         return all(map(is_within, values[::2], values[1::2], self._bounds))
+
+
+#: Looks are repeated before a replay that take up to this share of its work, or this many elements.
+_SHARE, _ELEMENTS = 8, 1 << 16
+
+
+def refuse_looks(run: Run, origins: dict[Node, Origin], roots: Sequence[Node]) -> None:
+    """Raises CannotReplay where the function looks at values that are most of the work, which
+    would be done twice, and at floats that are others at every call."""
+    looks = run.recorder.looks
+    for node, (where, is_float) in looks.items():
+        leaves = topological([node], lambda n: n in origins) if is_float else ()
+        if any(_changes(origins[leaf], run) for leaf in leaves if leaf in origins):
+            raise CannotReplay(f"it looks at a value on the way ({where})")
+    work = _work([*looks], origins) if looks else 0.0
+    if work > _ELEMENTS and work * _SHARE > _work(roots, origins):
+        where, _ = next(reversed(looks.values()))
+        raise CannotReplay(
+            f"it looks at a value on the way ({where}), which is much of its work to find out"
+        )
+
+
+def _changes(origin: Origin, run: Run) -> bool:
+    """Whether a value is expected to be another one at each call."""
+    kind, number = origin
+    state = {id(p.tensor._storage) for p in run.guards.tensors if p.tensor is not None}
+    return kind != "source" or id(run.recorder.storages[number]) not in state
+
+
+def _work(roots: Sequence[Node], origins: dict[Node, Origin]) -> float:
+    """About how many elements are gone through to compute nodes."""
+    found = 0.0
+    for node in topological(roots, lambda n: n in origins):
+        if node in origins or not node.inputs or node.op.is_movement or node.op.is_identity:
+            continue
+        sizes = [item.size for item in node.inputs]
+        found += max(node.size, *sizes)
+        if len(sizes) > 1 and node.op.name == "contract":
+            found += (float(sizes[0]) * sizes[1] * node.size) ** 0.5
+    return found
 
 
 def _picked_from(node: Node, bounds: Bounds, origins: dict[Node, Origin]) -> Node | None:
@@ -420,6 +462,10 @@ class _Resumed:
     def looked(self, reason: str, where: str, nodes: Sequence[Node]) -> None:
         """Nothing."""
 
+    def number(self, node: Node, reason: str) -> int | None:
+        """None: nothing is watched."""
+        return None
+
     def checked(self, node: Node, bounds: tuple[tuple[int, int], tuple[int, int]]) -> None:
         """Nothing."""
 
@@ -580,7 +626,7 @@ class Replay:
         origins = origins_of(run)
         origins.update({run.nodes[n]: ("part", n) for n in parts})
         realize_nodes([node for node in origins if node.data is None])
-        self.checks = IndexChecks(run, origins)
+        self.checks = IndexChecks(run, origins, roots)
         self.types = [node.type for node in roots]
         self.prepared = None if self.alive else self._prepare(roots, origins, recorder.storages)
         if self.prepared is None:

@@ -14,6 +14,7 @@ from lazyt.functional.operands import broadcast_pair, choose, expand_to, mapped,
 from lazyt.functional.results import give
 from lazyt.handle.dispatch import lay_out, type_title
 from lazyt.handle.function_table import function
+from lazyt.handle.hooks import capturing
 from lazyt.handle.interop.numpy import read_values
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, float32, float64, int64
@@ -32,9 +33,13 @@ _counts: weakref.WeakKeyDictionary[Node, int] = weakref.WeakKeyDictionary()
 
 def count_true(mask: Node) -> int:
     """How many elements of a bool node are true; looks at the values."""
-    found = _counts.get(mask)
+    watcher = capturing()
+    found = _counts.get(mask) if watcher is None else None
     if found is None:
         total = ops.reduce_("sum", ops.cast(mask, int64), tuple(range(len(mask.shape))))
+        bits = None if watcher is None else watcher.number(total, COUNTING)
+        if bits is not None:
+            return bits
         found = _counts[mask] = int(read_values(give(total, "sum", ()), COUNTING).item())
     return found
 

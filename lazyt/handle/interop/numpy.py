@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from lazyt.handle import pending
 from lazyt.handle.device import CPU, META
 from lazyt.handle.dispatch import method, view_of, wrap
 from lazyt.handle.grad_mode import mode
+from lazyt.handle.hooks import capturing
 from lazyt.handle.interop.elements import memory_of_view, number_in
 from lazyt.handle.storage import Exposure, Storage
 from lazyt.handle.tensor import Tensor
@@ -48,10 +50,26 @@ def readable_values(tensor: Tensor, reason: str) -> Array:
     return decode_bfloat16(values) if tensor.dtype is bfloat16 else values
 
 
+def number_of(bits: int, dtype: DType) -> bool | int | float:
+    """The number with these bits, of a dtype of numbers that Python has."""
+    if dtype.kind == "b":
+        return bool(bits)
+    if dtype.kind != "f":
+        return bits
+    code, size = ("d", "q") if dtype.itemsize == 8 else ("f", "i")
+    found: float = struct.unpack(code, struct.pack(size, bits))[0]
+    return found
+
+
 def only_number(tensor: Tensor, reason: str) -> bool | int | float:
     """The only element of ``tensor``; a look. Raises LazytError on the meta device."""
     if use.any and tensor.device is META:
         raise LazytError("Tensor.item() cannot be called on meta tensors")
+    watcher = capturing()
+    if watcher is not None:
+        bits = watcher.number(tensor.node, reason)
+        if bits is not None:
+            return number_of(bits, tensor.dtype)
     found = number_in(tensor, reason)
     if found is None:
         values = readable_values(tensor, reason)
