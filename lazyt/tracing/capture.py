@@ -400,10 +400,8 @@ def _changes(
         return trouble, []
     frames, streams = recorder.frames, recorder.guards.streams
     if frames.next_of is not None and streams:
-        return (
-            f"it takes the next element of an iterator{frames.next_of}, maybe of {streams[0]}",
-            [],
-        )
+        taken = f"it takes the next element of an iterator{frames.next_of}"
+        return f"{taken}, maybe of {streams[0]}", []
     try:
         changes = changes_of(recorder.guards, arguments)
         _refuse_renewed(changes, recorder.calls)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextvars
 import functools
 import gc
+import io
 import operator
 import os
 import types
@@ -107,6 +108,8 @@ def progress_of(iterator: Iterator[Any]) -> Any:
 
 def _is_of_c(iterator: Iterator[Any]) -> bool:
     """Whether taking an element of an iterator runs no code of Python's that could be watched."""
+    if isinstance(iterator, io.IOBase):
+        return not iterator.closed and iterator.readable()
     return not isinstance(type(iterator).__next__, types.FunctionType)
 
 

@@ -160,7 +160,7 @@ def test_9_a_branch_on_values() -> None:
     captured = lt.jit(function)
     for sign in (1, -1, 1, -1, -1):
         same(captured(lt.ones(2) * sign), function(lt.ones(2) * sign))
-    assert "looks at a value" in captured.why()[0]
+    assert captured.why().count("captured") == 2  # one for each outcome
     chosen = lt.jit(choice)
     for sign in (1, -1, 1, -1, -1):
         same(chosen(lt.ones(2) * sign), choice(lt.ones(2) * sign))
@@ -316,7 +316,7 @@ def test_18_generators() -> None:
     pending = iter([lt.ones(2) * n for n in range(9)])
     stream = lt.jit(lambda: next(pending))
     assert [stream().tolist()[0] for _ in range(9)] == list(range(9))
-    assert "takes the next element" in stream.why()[0]
+    assert "takes elements of pending" in stream.why()[0]
 
 
 def test_19_threads() -> None:
