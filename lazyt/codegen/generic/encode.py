@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from lazyt.codegen.generic.library import function_of, numbers, sort_of
+from lazyt.codegen.generic.library import fourier_of, function_of, numbers, sort_of
 from lazyt.codegen.generic.primitives import Primitive
 from lazyt.codegen.generic.recipes import (
     Block,
@@ -29,6 +29,7 @@ from lazyt.codegen.generic.recipes import (
     strides_under,
 )
 from lazyt.ir.dtypes import DType, float32, int64, order_numbers, uint8, uint32
+from lazyt.ir.fourier.tables import KINDS, pack_stages, plan_of, points, work_size
 from lazyt.ir.graph import Head, Node, Source
 from lazyt.ir.op import reduction_runs
 from lazyt.ir.scalar import Const
@@ -941,6 +942,30 @@ class Encoder:
         self._drop(view, is_copy)
         return to
 
+    def _fourier(self, node: Node) -> View:
+        (view, is_copy), (table, is_made) = map(self._packed_value, node.inputs)
+        to = self._new(node)
+        kind, sign, _ = node.params
+        count = points(kind, view.shape)
+        plan = plan_of(count)
+        assert plan is not None
+        size = 2 * count if kind != "half" else 2 * count + 2
+        rows = node.size // size
+        begin = self._begin(fourier_of(view.dtype), to.block)
+        self._words += (
+            rows, plan.a, plan.b, pack_stages(plan.first), pack_stages(plan.second),
+            int(sign > 0), KINDS.index(kind),
+        )  # fmt: skip
+        scratch = self._temporary((work_size(rows, count, view.dtype),), view.dtype)
+        for item in (view, table, to, scratch):
+            self._place(item)
+        self._end(begin)
+        self._work += 5 * node.size
+        self._drop(scratch)
+        self._drop(view, is_copy)
+        self._drop(table, is_made)
+        return to
+
 
 #: How each op is encoded.
 _RULES: dict[str, Callable[[Encoder, Node], Any]] = {
@@ -951,6 +976,7 @@ _RULES: dict[str, Callable[[Encoder, Node], Any]] = {
     "iota": Encoder._iota_node, "random": Encoder._random, "reduce": Encoder._reduce,
     "scan": Encoder._scan, "contract": Encoder._contract, "gather": Encoder._gather,
     "scatter": Encoder._scatter, "update": Encoder._update, "sort": Encoder._sort,
+    "fourier": Encoder._fourier,
 }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from lazyt.codegen.generic.primitives import group_of, primitive_c, primitives
 from lazyt.codegen.prelude import function_names, sections_for
-from lazyt.ir.dtypes import ALL, DType, bool_, float32, int64, running_dtype, uint32
+from lazyt.ir.dtypes import ALL, DType, bool_, float32, float64, int64, running_dtype, uint32
 from lazyt.ir.program import KernelSource, Program
 
 _FOLDER = Path(__file__).parent
@@ -41,6 +41,11 @@ def sort_of(dtype: DType, length: int, by_values: bool) -> str:
     """What C calls the function that sorts rows of so many elements, or gives their order."""
     form = "short" if length <= SHORT else "values" if by_values else "order"
     return f"lz_generic_sort_{form}_u{8 * dtype.itemsize}"
+
+
+def fourier_of(dtype: DType) -> str:
+    """What C calls the function that transforms rows."""
+    return f"lz_generic_fourier_{dtype.suffix}"
 
 
 class Unit(NamedTuple):
@@ -105,6 +110,9 @@ def units() -> tuple[Unit, ...]:
     for width in ("u8", "u16", "u32", "u64"):
         sorts = tuple([f"lz_generic_sort_{form}_{width}" for form in _SORTS])
         made.append(Unit(f"sort_{width}", sorts, "sort", None, "", False))
+    for dtype in (float32, float64):
+        functions = (fourier_of(dtype),)
+        made.append(Unit(f"fourier_{dtype.suffix}", functions, "fourier", dtype, "", False))
     grouped: dict[str, list[str]] = {}
     for one in primitives():
         grouped.setdefault(group_of(one), []).append(one.symbol)
@@ -203,7 +211,16 @@ def _numbers_of(unit: Unit) -> frozenset[int]:
 _ORDER = ("f32", "i64", "b8", "f64", "i32", "u8", "bf16", "f16")
 #: How long units of an op take to compile well, about, in tenths of a second; and what a compiler
 #: gets at a time, as starting one takes half of that.
-_WEIGHTS = {"move": 2, "reduce": 1, "first": 1, "scan": 1, "scatter": 1, "contract": 2, "sort": 6}
+_WEIGHTS = {
+    "move": 2,
+    "reduce": 1,
+    "first": 1,
+    "scan": 1,
+    "scatter": 1,
+    "contract": 2,
+    "sort": 6,
+    "fourier": 7,
+}
 _AT_A_TIME = 8.0
 
 
@@ -346,6 +363,8 @@ def _source(functions: tuple[str, ...], vector_bytes: int) -> tuple[KernelSource
         made = [primitive_c(p) for p in primitives() if p.symbol in wanted]
         body = "\n".join(text for text, _ in made)
         used.update(*(names for _, names in made))
+    elif unit.op == "fourier":
+        body = _read("fourier.c").replace("@S", unit.dtype.suffix)
     elif unit.op == "contract":
         body, more = _contract_text(unit.dtype, vector_bytes)
         helpers |= more

@@ -12,7 +12,7 @@ from lazyt.codegen.lower.heavy import lower_contract, lower_scan, lower_scatter,
 from lazyt.codegen.lower.rows import lower_band_rows, lower_rows
 from lazyt.errors import InternalError, LazytError
 from lazyt.ir.dtypes import DType, int64
-from lazyt.ir.fourier.tables import packed, plan_of, points, work_size
+from lazyt.ir.fourier.tables import pack_stages, plan_of, points, work_size
 from lazyt.ir.graph import Node, source_text
 from lazyt.ir.group import Group
 from lazyt.ir.index import Axis, Load, delinearize, replace_axes, sub_expressions, variable
@@ -222,8 +222,8 @@ def lower_fourier(group: Group, buffers: Buffers) -> list[AnyPhase]:
     assert plan is not None
     work = _scratch(buffers, node.dtype, (work_size(node.size // n, n, node.dtype),))
     settings = (
-        ("rows", plan.a), ("columns", plan.b), ("first", packed(plan.first)),
-        ("second", packed(plan.second)), ("sign", sign),
+        ("rows", plan.a), ("columns", plan.b), ("first", pack_stages(plan.first)),
+        ("second", pack_stages(plan.second)), ("sign", sign),
     )  # fmt: skip
     written = (buffers.of(node).name,)
     phases.append(CallPhase(f"fourier_{kind}", tuple(reads), written, (work.name,), settings))

@@ -90,7 +90,7 @@ def _stages(n: int) -> tuple[int, ...]:
     return (*found, *[8] * ((twos - sum(r.bit_length() - 1 for r in rest)) // 3))
 
 
-def packed(stages: tuple[int, ...]) -> int:
+def pack_stages(stages: tuple[int, ...]) -> int:
     """Sizes of stages as one number, six bits each, the first one lowest."""
     return sum(size << 6 * place for place, size in enumerate(stages))
 
