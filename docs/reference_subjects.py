@@ -57,6 +57,11 @@ SUBJECTS = (
         """,
     ),
     Subject(
+        "making-sparse", "Making sparse tensors",
+        "Tensors of which only some elements are held, with coordinates or compressed rows.",
+        "sparse", "",
+    ),
+    Subject(
         "random", "Random numbers",
         "Draws that depend on the seed alone, and the generators that make them.",
         "random", r"""
@@ -182,6 +187,7 @@ MODULES = (
     ("linalg", "linalg", "lazyt.linalg"),
     ("fft", "fft", "lazyt.fft"),
     ("special", "special", "lazyt.special"),
+    ("sparse", "sparse", "lazyt.sparse"),
     ("masked", "masked", "lazyt.masked"),
     ("signal.windows", "windows", "lazyt.signal.windows"),
     ("distributions", "distributions", "lazyt.distributions"),

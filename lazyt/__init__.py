@@ -46,6 +46,7 @@ if _TYPE_CHECKING:
     from lazyt import profiler as profiler
     from lazyt import random as random
     from lazyt import signal as signal
+    from lazyt import sparse as sparse
     from lazyt import special as special
     from lazyt import storage as storage
     from lazyt import testing as testing
@@ -57,6 +58,8 @@ if _TYPE_CHECKING:
     from lazyt.compat.compile import compile as compile
     from lazyt.compat.legacy import *  # noqa: F403
     from lazyt.errors import OutOfMemoryError as OutOfMemoryError
+    from lazyt.functional.sparse.creation import *  # noqa: F403
+    from lazyt.functional.sparse.functions import *  # noqa: F403
     from lazyt.kernels.memory_kernels import c_kernel as c_kernel
     from lazyt.kernels.memory_kernels import cuda_kernel as cuda_kernel
     from lazyt.kernels.scalar_functions import c_function as c_function
@@ -90,6 +93,7 @@ _PACKAGES = frozenset(
         "profiler",
         "random",
         "signal",
+        "sparse",
         "special",
         "storage",
         "testing",

@@ -225,6 +225,8 @@ class TensorMethods:
         """This tensor as uint8; itself when it is that already."""
     def cauchy_(self, median: builtins.float = 0, sigma: builtins.float = 1, *, generator: lazyt.functional.random.generators.Generator | None = None) -> Tensor:
         """Write numbers of the Cauchy distribution."""
+    def ccol_indices(self) -> Tensor:
+        """Where every compressed column begins."""
     def cdouble(self, memory_format: Any = None) -> Tensor:
         """This tensor as complex128; itself when it is that already."""
     def ceil(self) -> Tensor:
@@ -261,6 +263,10 @@ class TensorMethods:
         """In-place form of ``clamp``."""
     def clone(self, *, memory_format: Any = None) -> Tensor:
         """A copy with memory of its own, in the order of the original or in ``memory_format``."""
+    def coalesce(self) -> Tensor:
+        """A tensor with coordinates whose indices are in order and each there once; values of one place are added up in their order."""
+    def col_indices(self) -> Tensor:
+        """The column of every value in compressed rows."""
     def conj(self) -> Tensor:
         """A view with the other sign of the imaginary parts, whose conjugate bit is set; the tensor itself where its numbers are real."""
     def conj_physical(self) -> Tensor:
@@ -295,6 +301,8 @@ class TensorMethods:
         """This tensor on the CPU:"""
     def cross(self, other: Tensor, dim: builtins.int | None = None) -> Tensor:
         """``linalg.cross``; without ``dim`` along the first dimension of three elements."""
+    def crow_indices(self) -> Tensor:
+        """Where every compressed row begins."""
     def cuda(self, device: Any = None, non_blocking: Any = False) -> Tensor:
         """This tensor on a GPU."""
     def cummax(self, dim: builtins.int) -> return_types.cummax:
@@ -315,6 +323,8 @@ class TensorMethods:
         """Degrees as radians."""
     def deg2rad_(self) -> Tensor:
         """In-place form of ``deg2rad``."""
+    def dense_dim(self) -> builtins.int:
+        """The number of dense dimensions:"""
     def det(self) -> Tensor:
         """``linalg.det``:"""
     def detach(self) -> Tensor:
@@ -490,6 +500,8 @@ class TensorMethods:
         """``(hist, bin_edges)``:"""
     def hsplit(self, indices_or_sections: Any = None, *, sections: Any = None, indices: Any = None) -> builtins.tuple[Tensor, ...]:
         """``tensor_split`` along the columns into equal parts."""
+    def hspmm(self, mat2: Tensor) -> Tensor:
+        """A sparse matrix with coordinates times a dense one, as a hybrid tensor."""
     def hypot(self, other: Any) -> Tensor:
         """sqrt(input**2 + other**2) without overflow."""
     def hypot_(self, other: Any) -> Tensor:
@@ -533,12 +545,16 @@ class TensorMethods:
         """In-place form of ``index_reduce``."""
     def index_select(self, dim: builtins.int, index: Tensor) -> Tensor:
         """The slices of ``input`` along ``dim`` that the vector ``index`` names."""
+    def indices(self) -> Tensor:
+        """The indices [sparse dimensions, nnz] of a coalesced tensor."""
     def inner(self, other: Tensor) -> Tensor:
         """Products summed over the last dimensions of both."""
     def int(self, memory_format: Any = None) -> Tensor:
         """This tensor as int32; itself when it is that already."""
     def inverse(self) -> Tensor:
         """``linalg.inv``."""
+    def is_coalesced(self) -> builtins.bool:
+        """Whether indices are in order and each there once."""
     def is_complex(self) -> builtins.bool:
         """Whether the elements are complex numbers."""
     def is_conj(self) -> builtins.bool:
@@ -985,6 +1001,8 @@ class TensorMethods:
         """The nearest whole number, or multiple of ``10**-decimals``; halves go to even."""
     def round_(self, *, decimals: builtins.int = 0) -> Tensor:
         """In-place form of ``round``."""
+    def row_indices(self) -> Tensor:
+        """The row of every value in compressed columns."""
     def rsqrt(self) -> Tensor:
         """1 / sqrt(x)."""
     def rsqrt_(self) -> Tensor:
@@ -1049,10 +1067,20 @@ class TensorMethods:
         """A copy of ``input`` with ``src`` as its elements ``start:end:step`` along ``dim``."""
     def slogdet(self) -> lazyt.functional.return_types.slogdet:
         """The sign of determinants and the logarithm of their size; 0 and -inf for singular ones."""
+    def smm(self, mat2: Tensor) -> Tensor:
+        """A sparse matrix with coordinates times a dense one, as a sparse tensor."""
     def softmax(self, dim: builtins.int, dtype: Any = None) -> Tensor:
         """Exponentials along ``dim`` that add up to 1."""
     def sort(self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False) -> return_types.sort:
         """``(values, indices)`` in order along ``dim``; indices are int64 positions along it."""
+    def sparse_dim(self) -> builtins.int:
+        """The number of sparse dimensions:"""
+    def sparse_mask(self, mask: Tensor) -> Tensor:
+        """The elements at the indices of a sparse ``mask``, in its layout."""
+    def sparse_resize_(self, size: Any, sparse_dim: builtins.int, dense_dim: builtins.int) -> Tensor:
+        """Gives a tensor with coordinates another size, not below the one it has."""
+    def sparse_resize_and_clear_(self, size: Any, sparse_dim: builtins.int, dense_dim: builtins.int) -> Tensor:
+        """Makes a tensor with coordinates one of another size without values."""
     def split(self, split_size_or_sections: Any, dim: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
         """Views of parts along ``dim``:"""
     def split_with_sizes(self, split_sizes: Any, dim: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
@@ -1069,6 +1097,8 @@ class TensorMethods:
         """Without dimensions of extent one:"""
     def squeeze_(self, dim: Any = None, *more: builtins.int) -> Tensor:
         """Drop dimensions of extent one in place:"""
+    def sspaddmm(self, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+        """``beta * self + alpha * (mat1 @ mat2)`` of sparse tensors with coordinates and a dense ``mat2``."""
     def std(self, dim: Any = None, unbiased: builtins.bool | None = None, keepdim: builtins.bool = False, *, correction: builtins.float | None = None) -> Tensor:
         """The standard deviation, of a sample by default."""
     def stft(self, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, pad_mode: builtins.str = 'reflect', normalized: builtins.bool = False, onesided: builtins.bool | None = None, return_complex: builtins.bool | None = None, align_to_window: builtins.bool | None = None) -> Tensor:
@@ -1133,6 +1163,18 @@ class TensorMethods:
         """The tensor itself, in another dtype where one is given:"""
     def to_device(self, device: Any, *, stream: None = None) -> Tensor:
         """``to(device)`` as the array API standard calls it; there are no streams."""
+    def to_sparse(self, sparse_dim: builtins.int | None = None, *, layout: lazyt.handle.layout.layout | None = None, blocksize: Any = None, dense_dim: builtins.int | None = None) -> Tensor:
+        """The tensor in a sparse layout:"""
+    def to_sparse_bsc(self, blocksize: Any, dense_dim: builtins.int | None = None) -> Tensor:
+        """Raises UnsupportedNameError:"""
+    def to_sparse_bsr(self, blocksize: Any, dense_dim: builtins.int | None = None) -> Tensor:
+        """Raises UnsupportedNameError:"""
+    def to_sparse_coo(self) -> Tensor:
+        """``to_sparse()``:"""
+    def to_sparse_csc(self, dense_dim: builtins.int | None = None) -> Tensor:
+        """The matrix with compressed columns."""
+    def to_sparse_csr(self, dense_dim: builtins.int | None = None) -> Tensor:
+        """The matrix with compressed rows."""
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers; a number for no dimensions."""
     def topk(self, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True) -> return_types.topk:
@@ -1193,6 +1235,8 @@ class TensorMethods:
         """Add a dimension of extent one at ``dim`` in place."""
     def untyped_storage(self) -> lazyt.handle.interop.storage_objects.UntypedStorage:
         """The memory that this tensor, and its views, show, as bytes."""
+    def values(self) -> Tensor:
+        """The values [nnz, *] of a sparse tensor, if it has coordinates of a coalesced one."""
     def var(self, dim: Any = None, unbiased: builtins.bool | None = None, keepdim: builtins.bool = False, *, correction: builtins.float | None = None) -> Tensor:
         """The variance, of a sample by default."""
     def vdot(self, other: Tensor) -> Tensor:

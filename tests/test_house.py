@@ -111,6 +111,9 @@ TABLES = {
     "functional/overriding.py: _IN_PYTHON": "which of PyTorch's functions are written in Python",
     "functional/overriding.py: _NN_NOT_IN_PYTHON": "those of nn.functional that are not",
     "functional/overriding.py: _OPERATORS": "how PyTorch calls operators that it asks about",
+    "functional/sparse/dispatch.py: _LINEAR": "the functions that PyTorch has of sparse tensors",
+    "functional/sparse/dispatch.py: _THROUGH": "the functions that PyTorch has of sparse tensors",
+    "functional/sparse/dispatch.py: _UNARY": "the functions that PyTorch has of sparse tensors",
     "handle/interop/numpy_calls.py: _OPERATORS": "NumPy's functions",
 }
 #: How many modules a folder has at most.

@@ -21,8 +21,9 @@ _REASONS: tuple[tuple[str, str], ...] = (
         r"complex32|chalf|ComplexHalf\w*",
     ),
     (
-        "lazyt has no sparse tensors; use dense ones, or index_add, scatter_add and embedding_bag",
-        r"\w*sparse\w*|hspmm|hsmm|smm|spmm|dsmm|saddmm|sspaddmm|coalesce|is_coalesced|dense_dim"
+        "lazyt's sparse tensors have coordinates (COO) or compressed rows or columns (CSR, CSC); "
+        "use these, or index_add and scatter_reduce",
+        r"_\w*sparse\w*|sparse_(sampled|matrix)\w*|\w*semi_structured|hsmm|saddmm"
         r"|c?(col|row|crow|ccol)_indices(_copy)?|indices(_copy)?|values(_copy)?|lobpcg"
         r"|segment_reduce",
     ),

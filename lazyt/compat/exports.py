@@ -13,6 +13,10 @@ from typing import Any
 #: Functions of the package's namespace by the module that has them.
 _TABLE = {
     "lazyt.amp": "GradScaler",
+    "lazyt.functional.sparse.creation": """
+        sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor
+        sparse_csc_tensor sparse_csr_tensor""",
+    "lazyt.functional.sparse.functions": "dsmm hspmm smm spmm sspaddmm",
     "lazyt.autograd.vectorizing": "vmap",
     "lazyt.tools.show_broadcast": "explain_broadcast",
     "lazyt.errors": "OutOfMemoryError",

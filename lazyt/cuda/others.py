@@ -105,7 +105,7 @@ def default_generators() -> tuple[random.Generator, ...]:
 REASONS = {
     "nccl": "lazyt trains on one machine and has no collective library; see lazyt.cuda.comm",
     "tunable": "products are compiled, not picked from a library; lazyt.tune finds their tiles",
-    "sparse": "lazyt has no sparse tensors",
+    "sparse": "make sparse tensors with lazyt.sparse_coo_tensor, of tensors on the GPU",
     "jiterator": "write the formula with tensors: lazyt compiles it into one kernel",
     "gds": "files are read by the host: lazyt.load",
     "GreenContext": "kernels use the whole GPU",

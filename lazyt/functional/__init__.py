@@ -15,6 +15,7 @@ import lazyt.functional.elementwise.division
 import lazyt.functional.fourier.spectrograms
 import lazyt.functional.indexing.masks
 import lazyt.functional.indexing.writes
+import lazyt.functional.layouts
 import lazyt.functional.linalg.affine_products
 import lazyt.functional.linalg.decompositions
 import lazyt.functional.linalg.matrix_powers

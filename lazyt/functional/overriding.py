@@ -155,10 +155,12 @@ class Switch:
         lasting: whether they do so for good.
         open: how many modes and ``asking`` blocks are entered, by all threads.
         functions: all that can be overridden, once somebody has looked for them.
+        layouts: what runs functions that are given tensors of the classes ``sparse``.
         modules: the names of modules with functions, those that are public, and the module's name.
+        sparse: classes of tensors that are not strided, once there are any.
     """
 
-    __slots__ = ("functions", "lasting", "lock", "modules", "on", "open")
+    __slots__ = ("functions", "lasting", "layouts", "lock", "modules", "on", "open", "sparse")
 
     def __init__(self) -> None:
         self.on = self.lasting = False
@@ -166,6 +168,8 @@ class Switch:
         self.lock = RLock()
         self.functions: dict[FunctionType, Overridable] = {}
         self.modules: list[tuple[dict[str, Any], list[str], str]] = []
+        self.sparse: tuple[type, ...] = ()
+        self.layouts: Callable[[Overridable, tuple[Any, ...], dict[str, Any]], Any] | None = None
 
 
 switch = Switch()
@@ -413,11 +417,11 @@ def ask(entry: Overridable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     if choices.skipping:
         choices.skipping = False
         with nullcontext() if entry.in_python else Disabled(modes=False):
-            return entry.real(*args, **kwargs)
+            return _run(entry, args, kwargs)
     if choices.arguments and entry.name not in _OF_VALUES:
         found = candidates((*args, *kwargs.values()) if kwargs else args)
     if not found and not choices.modes:
-        return entry.real(*args, **kwargs)
+        return _run(entry, args, kwargs)
     given: Any = (args, kwargs) if kwargs else (args,)
     if entry.in_python:
         given = _in_full(entry, args, kwargs)
@@ -434,6 +438,18 @@ def ask(entry: Overridable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     if result is NotImplemented and entry.name not in _OF_TWO:
         raise all_refused(entry, found)
     return result
+
+
+def _run(entry: Overridable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The function itself, by the layouts of its tensors."""
+    sparse = switch.sparse
+    if sparse and switch.layouts is not None:
+        for value in (*args, *kwargs.values()) if kwargs else args:
+            if isinstance(value, sparse) or (
+                isinstance(value, (list, tuple)) and any(isinstance(v, sparse) for v in value)
+            ):
+                return switch.layouts(entry, args, kwargs)
+    return entry.real(*args, **kwargs)
 
 
 def _in_full(

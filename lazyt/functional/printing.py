@@ -76,13 +76,15 @@ def get_printoptions() -> dict[str, Any]:
     return dict(vars(_OPTIONS))
 
 
-def format_tensor(values: Array, suffixes: Sequence[str], prefix: str = "tensor(") -> str:
+def format_tensor(
+    values: Array, suffixes: Sequence[str], prefix: str = "tensor(", outer: int = 0
+) -> str:
     """``tensor([...], suffix, ...)`` for float32, float64, complex, integer or bool ``values``.
 
     Half types come as float32. An empty array prints as ``[]`` whatever its rank; the caller adds
-    its size as a suffix.
+    its size as a suffix. ``outer``: by how many columns the text will be indented.
     """
-    indent = len(prefix)
+    indent = len(prefix) + outer
     if values.size == 0:
         body = "[]"
     else:
@@ -94,7 +96,7 @@ def format_tensor(values: Array, suffixes: Sequence[str], prefix: str = "tensor(
 
 def frame_text(body: str, suffixes: Sequence[str], prefix: str = "tensor(") -> str:
     """``tensor(body, suffix, ...)``; suffixes that do not fit into the line begin a new one."""
-    return _append_suffixes(prefix + body, suffixes, len(prefix))
+    return append_suffixes(prefix + body, suffixes, len(prefix))
 
 
 def hides_all() -> bool:
@@ -178,7 +180,8 @@ def _nested(
     return "[" + ("," + "\n" * (values.ndim - 1) + " " * (indent + 1)).join(rows) + "]"
 
 
-def _append_suffixes(text: str, suffixes: Sequence[str], indent: int) -> str:
+def append_suffixes(text: str, suffixes: Sequence[str], indent: int) -> str:
+    """``text, suffix, ...)``; suffixes that do not fit into the line begin a new one."""
     column = len(text) - text.rfind("\n") + 1
     for suffix in suffixes:
         if column + len(suffix) + 2 > _OPTIONS.linewidth:

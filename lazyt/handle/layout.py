@@ -16,11 +16,12 @@ from lazyt.ir.graph import Shape
 
 __all__ = [
     "channels_last", "channels_last_3d", "contiguous_format", "layout", "memory_format",
-    "preserve_format", "strided",
+    "preserve_format", "sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc", "sparse_csr",
+    "strided",
 ]  # fmt: skip
 
 
-# Memory layouts as users name them: ``lazyt.strided`` is the only one that tensors have.
+# Memory layouts as users name them. Sparse tensors are in ``functional/sparse``.
 
 
 class _Named:
@@ -54,6 +55,9 @@ class memory_format(_Named):
 
 
 strided = layout("strided")
+sparse_coo = layout("sparse_coo")
+sparse_csr, sparse_csc = layout("sparse_csr"), layout("sparse_csc")
+sparse_bsr, sparse_bsc = layout("sparse_bsr"), layout("sparse_bsc")
 contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")

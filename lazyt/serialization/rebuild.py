@@ -11,7 +11,7 @@ from lazyt.autograd.handles import require_grad
 from lazyt.errors import CheckpointError
 from lazyt.handle.device import CPU, check_device, device, place_name
 from lazyt.handle.interop.storage_objects import UntypedStorage
-from lazyt.handle.layout import strided
+from lazyt.handle.layout import layout, sparse_coo, sparse_csc, sparse_csr, strided
 from lazyt.handle.storage import Storage
 from lazyt.handle.tensor import Size, Tensor
 from lazyt.handle.tensor_protocol import place_on
@@ -33,6 +33,10 @@ STORAGE_NAMES = {
 
 
 _MOST_DIMENSIONS = 64
+_LAYOUTS = {
+    "torch.strided": strided, "torch.sparse_coo": sparse_coo, "torch.sparse_csr": sparse_csr,
+    "torch.sparse_csc": sparse_csc,
+}  # fmt: skip
 
 
 class StorageKind:
@@ -140,6 +144,14 @@ def _rebuild_parameter(data: Tensor, requires_grad: bool, hooks: Any, state: Any
     return made
 
 
+def _rebuild_sparse_tensor(kind: Any, parts: Any) -> Tensor:
+    from lazyt.functional.sparse.creation import rebuilt
+
+    if not isinstance(kind, layout) or kind is strided or not isinstance(parts, tuple):
+        raise TypeError("a sparse tensor is made of its layout and its members")
+    return rebuilt(kind, parts)
+
+
 def _set_state(made: Tensor, state: Any) -> None:
     if isinstance(state, tuple):
         state = state[0]
@@ -187,7 +199,7 @@ def _table() -> dict[str, Any]:
         named[f"torch {storage}"] = StorageKind(dtype_by_name(name))
     named["torch.storage UntypedStorage"] = StorageKind(None)
     named["torch UntypedStorage"] = StorageKind(None)
-    for function in (_rebuild_tensor_v3, _rebuild_parameter):
+    for function in (_rebuild_tensor_v3, _rebuild_parameter, _rebuild_sparse_tensor):
         named[f"torch._utils {function.__name__}"] = Called(function)
     for name in ("_rebuild_tensor", "_rebuild_tensor_v2"):
         named[f"torch._utils {name}"] = Called(_rebuild_tensor)
@@ -211,9 +223,9 @@ def _table() -> dict[str, Any]:
 
 
 def _layout(name: str) -> Any:
-    if name != "torch.strided":
+    if name not in _LAYOUTS:
         raise ValueError(f"tensors of the layout {name} are not supported")
-    return strided
+    return _LAYOUTS[name]
 
 
 class Finder:

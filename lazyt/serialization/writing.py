@@ -13,6 +13,7 @@ import numpy as np
 from lazyt.errors import LazytError
 from lazyt.handle import pending
 from lazyt.handle.device import device
+from lazyt.handle.layout import layout, strided
 from lazyt.handle.tensor import Size, Tensor
 from lazyt.handle.tensor_protocol import memory_node, memory_of
 from lazyt.ir.dtypes import DType
@@ -81,6 +82,9 @@ class Pickler(pickle._Pickler):
         """How to write tensors, sizes and devices: in PyTorch's names."""
         if isinstance(obj, Tensor):
             return self._reduce_tensor(obj)
+        if isinstance(obj, layout):
+            name = repr(obj).rpartition(".")[2]
+            return _global("torch.serialization", "_get_layout"), (f"torch.{name}",)
         if isinstance(obj, _Values):
             return self._plain(obj.tensor, False)
         if isinstance(obj, Size):
@@ -91,6 +95,10 @@ class Pickler(pickle._Pickler):
         return NotImplemented
 
     def _reduce_tensor(self, tensor: Tensor) -> Any:
+        if tensor.layout is not strided:
+            from lazyt.functional.sparse.creation import members
+
+            return _global("torch._utils", "_rebuild_sparse_tensor"), members(tensor)
         state = {k: v for k, v in tensor.__dict__.items() if k != "_grad"}
         kind: Any = type(tensor)
         if (kind.__module__, kind.__name__) == ("lazyt.nn.parameter", "Parameter"):

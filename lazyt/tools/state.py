@@ -110,6 +110,10 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "choices": ("thread", "who is asked by __torch_function__, and the modes that are entered"),
         "switch": ("atomic", "whether functions ask, from when somebody may want to be asked"),
     },
+    "functional.sparse.creation": {
+        "checking": ("user", "check_sparse_tensor_invariants: whether indices are checked"),
+    },
+    "functional.sparse.dispatch": {"table": ("import", "functions for sparse tensors by name")},
     "functional.printing": {"_OPTIONS": ("user", "set_printoptions")},
     "functional.random.generators": {
         "default_generator": ("atomic", "seed and number of calls; checkpoint notes its keys there")

@@ -26,6 +26,7 @@ VALUES: Reasons = [
 #: Other strides or offsets.
 LAYOUTS: Reasons = [
     (r"linalg\.lstsq\(.*", "PyTorch's solution is a part of a larger buffer"),
+    (r"Tensor\.(col|row)_indices\(.*", "PyTorch's indices are views of those of a COO tensor"),
 ]
 
 #: Other gradients.

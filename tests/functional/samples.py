@@ -116,7 +116,10 @@ def perform(
         function = call(function, sample.made, names)
         if dtype in FLOATS:
             function = function.to(getattr(module, dtype))
-    return call(function, sample.text, names), names
+    result = call(function, sample.text, names)
+    if isinstance(result, module.Tensor) and result.layout is not module.strided:
+        result = result.to_dense()
+    return result, names
 
 
 def tensors_in(module: Any, result: Any) -> list[Any]:

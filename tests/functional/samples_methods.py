@@ -46,6 +46,17 @@ METHODS: list[tuple[str, str]] = [
     ("x, mask, y", "where"),
     ("x, 2, 2", "tile"),
     ("x, 2", "split"),
+    ("x", "to_sparse to_sparse_coo to_sparse_csr to_sparse_csc sparse_dim dense_dim"),
+    ("x.to_sparse()", "coalesce is_coalesced indices values to_dense sparse_dim dense_dim"),
+    ("x.to_sparse_csr()", "crow_indices col_indices values to_sparse_coo to_sparse_csc"),
+    ("x.to_sparse_csc()", "ccol_indices row_indices values to_sparse_coo to_sparse_csr"),
+    ("x, y.to_sparse()", "sparse_mask"),
+    ("x, y.to_sparse_csr()", "sparse_mask"),
+    ("A.to_sparse(), A", "smm hspmm mm matmul"),
+    ("A.to_sparse_csr(), A", "mm matmul"),
+    ("A.to_sparse(), u", "mv"),
+    ("A.to_sparse(), S.to_sparse(), A", "sspaddmm"),
+    ("x.to_sparse(), (4, 5), 2, 0", "sparse_resize_ sparse_resize_and_clear_"),
     ("x, (1, 3), 1", "split split_with_sizes"),
 ]
 
@@ -54,4 +65,4 @@ WITHOUT_METHODS = """
     alias to_device const_data_ptr apply_ map_ map2_ is_set_to new storage storage_type
     untyped_storage backward register_hook register_post_accumulate_grad_hook retain_grad
     as_subclass detach_ requires_grad_ pin_memory record_stream cuda data_ptr set_ share_memory_
-    is_shared numpy tolist item explain realize retains_grad"""
+    to_sparse_bsr to_sparse_bsc is_shared numpy tolist item explain realize retains_grad"""

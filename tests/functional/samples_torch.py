@@ -261,6 +261,11 @@ FUNCTIONS: list[tuple[str, str]] = [
     ("image, kernel2, None, [1, 2], [0, 1], [1, 1], False, [0, 0], 1", "convolution"),
     ("image, image[:, 0, :, :2].reshape(2, 3, 2, 2), 0, 0, False", "grid_sampler_2d"),
     ("volume, volume.reshape(1, 8, 4, 4)[..., :3].unsqueeze(1), 0, 0, False", "grid_sampler_3d"),
+    ("A.to_sparse(), A", "spmm dsmm hspmm smm"),
+    ("A.to_sparse(), S.to_sparse(), A", "sspaddmm"),
+    ("[[0, 1], [1, 0]], v[:2], (2, 2)", "sparse_coo_tensor"),
+    ("[0, 1, 2], [1, 0], v[:2], (2, 2)", "sparse_csr_tensor sparse_csc_tensor"),
+    ("[0, 1, 2], [1, 0], v[:2], (2, 2), layout=torch.sparse_csr", "sparse_compressed_tensor"),
     ("A, S, L, A", "rnn_tanh_cell rnn_relu_cell"),
     ("A, S, A.repeat(3, 1), L.repeat(3, 1)", "gru_cell"),
     ("A, (S, L), A.repeat(4, 1), L.repeat(4, 1)", "lstm_cell"),
@@ -270,7 +275,8 @@ FUNCTIONS: list[tuple[str, str]] = [
 #: they are made.
 WITHOUT = """
     default_generator channels_last channels_last_3d contiguous_format preserve_format strided
-    legacy_contiguous_format
+    legacy_contiguous_format sparse_bsc sparse_bsr sparse_coo sparse_csc sparse_csr
+    sparse_bsc_tensor sparse_bsr_tensor
     manual_seed seed initial_seed get_rng_state set_rng_state set_printoptions get_printoptions
     set_default_dtype get_default_dtype set_default_device get_default_device get_num_threads
     set_num_threads is_grad_enabled is_inference_mode_enabled is_autocast_enabled set_grad_enabled

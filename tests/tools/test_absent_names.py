@@ -22,7 +22,7 @@ X = lazyt.ones(2)
 @pytest.mark.parametrize(
     ("owner", "name", "said"),
     [
-        (lazyt, "sparse_coo_tensor", "no sparse tensors"),
+        (lazyt, "segment_reduce", "sparse tensors have coordinates"),
         (lazyt, "quantize_per_tensor", "no quantised tensors"),
         (lazyt.distributed, "init_process_group", "on one machine"),
         (lazyt, "mtia", "has the CPU and CUDA GPUs"),
@@ -38,7 +38,7 @@ X = lazyt.ones(2)
         (lazyt.cuda, "is_availble", "Did you mean: 'is_available'?"),
         (lazyt.autograd, "gard", "Did you mean: 'grad'?"),
         (X, "chalf", "parts of float32 or float64"),
-        (X, "to_sparse", "no sparse tensors"),
+        (X, "values_copy", "sparse tensors have coordinates"),
         (X, "sigmiod", "'Tensor' object has no attribute 'sigmiod'. Did you mean: 'sigmoid'?"),
         (X, "qqqq", "'Tensor' object has no attribute 'qqqq'"),
     ],
@@ -141,7 +141,7 @@ def test_files_of_torchscript_are_refused_with_advice(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("lazyt.sparse", "no sparse tensors"),
+        ("lazyt.nested", "no nested tensors"),
         ("lazyt.onnx", "save weights with lazyt.save"),
         ("lazyt.utils.tensorboard", "writes no logs"),
     ],

@@ -42,7 +42,9 @@ MODULES: Table = {
     "backends.cusparselt": {_MARKS: "is_available=no version=none"},
     "backends.xnnpack": {Served("lazyt.compat.served.choices"): "enabled=FALSE"},
     "cuda.sparse": {
-        Refused("lazyt has no sparse tensors"): "DoubleTensor FloatTensor HalfTensor",
+        Refused(
+            "make sparse tensors with lazyt.sparse_coo_tensor, of tensors on the GPU"
+        ): "DoubleTensor FloatTensor HalfTensor",
     },
     "hub": {
         _FILES: """

@@ -59,8 +59,8 @@ OWN = frozenset(
         optim.adadelta optim.adagrad optim.adam optim.adamax optim.adamw optim.asgd optim.lbfgs
         optim.lr_scheduler optim.nadam optim.optimizer optim.radam optim.rmsprop optim.rprop
         optim.sgd optim.sparse_adam optim.swa_utils overrides profiler random serialization
-        signal signal.windows special storage testing types utils utils._pytree utils.benchmark
-        utils.checkpoint utils.data utils.data.dataloader utils.data.dataset
+        signal signal.windows sparse special storage testing types utils utils._pytree
+        utils.benchmark utils.checkpoint utils.data utils.data.dataloader utils.data.dataset
         utils.data.distributed utils.data.sampler utils.dlpack utils.hooks xpu"""
     )
 )

@@ -11,7 +11,8 @@ _IN_PYTHON = Refused(
 )
 _SYMBOLS = Refused("shapes are numbers in lazyt; it captures a function once for each that it sees")
 _SPARSE = Refused(
-    "lazyt has no sparse tensors; use dense ones, or index_add, scatter_add and embedding_bag"
+    "lazyt's sparse tensors have coordinates (COO) or compressed rows or columns (CSR, CSC); there "
+    "are no others, and no tensors with masks"
 )
 _SCRIPT = Refused("lazyt has no TorchScript; it captures what a program does (lazyt.jit)")
 _FUNCTIONS = Served("lazyt")
@@ -48,13 +49,9 @@ MODULES: Table = {
         _PRIVATE: "_assert_async _shape_as_tensor _standard_gamma get_device_module",
         _IN_PYTHON: "Graph PyTorchFileReader PyTorchFileWriter",
         Served("lazyt.compat.served.choices"): """
-            _mkldnn=LAYOUT_MKLDNN jagged=LAYOUT_JAGGED sparse_bsc=LAYOUT_BSC
-            sparse_bsr=LAYOUT_BSR sparse_coo=LAYOUT_COO sparse_csc=LAYOUT_CSC
-            sparse_csr=LAYOUT_CSR""",
+            _mkldnn=LAYOUT_MKLDNN jagged=LAYOUT_JAGGED""",
         _SYMBOLS: "SymBool SymFloat SymInt",
-        _SPARSE: """
-            dsmm hsmm hspmm sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor
-            sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor""",
+        _SPARSE: "hsmm",
         _SCRIPT: "ScriptDict ScriptFunction ScriptList ScriptModule ScriptObject",
     },
     "_C": {
@@ -206,9 +203,8 @@ MODULES: Table = {
     },
     "sparse": {
         _SPARSE: """
-            FloatTensor DoubleTensor HalfTensor addmm as_sparse_gradcheck
-            check_sparse_tensor_invariants log_softmax mm sampled_addmm softmax spdiags spsolve
-            sum to_sparse_semi_structured SparseSemiStructuredTensor""",
+            FloatTensor DoubleTensor HalfTensor as_sparse_gradcheck spsolve
+            to_sparse_semi_structured SparseSemiStructuredTensor""",
     },
     "torch_version": {Served("lazyt.compat.served.versions"): "TorchVersion"},
     "version": {

@@ -23,12 +23,6 @@ EXTRA_STATE = "_extra_state"
 Anything = Any
 EMPTY_DICT: dict[str, Any] = {}
 #: Names of layouts, which no tensor has.
-LAYOUT_BSC, LAYOUT_BSR = layout("sparse_bsc"), layout("sparse_bsr")
-LAYOUT_COO, LAYOUT_CSC, LAYOUT_CSR = (
-    layout("sparse_coo"),
-    layout("sparse_csc"),
-    layout("sparse_csr"),
-)
 LAYOUT_JAGGED, LAYOUT_MKLDNN = layout("jagged"), layout("_mkldnn")
 #: Libraries of C++ operators that are loaded.
 NO_LIBRARIES: frozenset[str] = frozenset()

@@ -77,10 +77,10 @@ def is_contiguous_or_false(a: Tensor) -> bool:
 
 
 def is_sparse(A: Any) -> bool:
-    """False for a tensor: there are no sparse ones. Raises TypeError for what is no tensor."""
+    """Whether a tensor has coordinates. Raises TypeError for what is no tensor."""
     if not isinstance(A, Tensor):
         raise TypeError(f"expected Tensor but got {type(A)}")
-    return False
+    return A.is_sparse
 
 
 def matmul(A: Tensor | None, B: Tensor) -> Tensor:

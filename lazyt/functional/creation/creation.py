@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
+from importlib import import_module
+from typing import Any, cast
 
 import numpy as np
 
@@ -248,6 +249,9 @@ def new_tensor(
     return tensor(data, dtype=dtype or self.dtype, device=place, requires_grad=requires_grad)
 
 
+_SPARSE = frozenset({"sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc", "sparse_csr"})
+
+
 def _filled(
     shape: Shape, value: Any, name: str, *, dtype: Any = None, device: Any = None,
     requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
@@ -258,7 +262,13 @@ def _filled(
         raise DTypeError(f"{name}() got an unexpected keyword argument '{next(iter(unknown))}'")
     place = check_device(device)
     if layout not in (None, strided):
-        raise LazytError(f"{name}: tensors of layout {layout} are not supported")
+        if value or repr(layout).rpartition(".")[2] not in _SPARSE:
+            raise LazytError(f"{name}: tensors of layout {layout} are not supported")
+        # By name: its module is built on this one.
+        made = import_module("lazyt.functional.sparse.creation").empty_in(
+            layout, shape, dtype=dtype, device=device, requires_grad=requires_grad
+        )
+        return cast(Tensor, made)
     if any(n < 0 for n in shape):
         if name == "zeros":
             raise ShapeError(f"{name}: Dimension size must be non-negative.")
