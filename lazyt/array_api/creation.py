@@ -17,12 +17,13 @@ __all__ = [
 ]  # fmt: skip
 
 _FLOATS = ("float32", "float64")
+_COMPLEX = ("complex64", "complex128")
 _SIGNED = ("int8", "int16", "int32", "int64")
 _UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
 KINDS: dict[str, tuple[str, ...]] = {
     "bool": ("bool",), "signed integer": _SIGNED, "unsigned integer": _UNSIGNED,
-    "integral": _SIGNED + _UNSIGNED, "real floating": _FLOATS, "complex floating": (),
-    "numeric": _SIGNED + _UNSIGNED + _FLOATS,
+    "integral": _SIGNED + _UNSIGNED, "real floating": _FLOATS, "complex floating": _COMPLEX,
+    "numeric": _SIGNED + _UNSIGNED + _FLOATS + _COMPLEX,
 }  # fmt: skip
 
 
@@ -283,7 +284,12 @@ class Info:
         """The types of new arrays by what they are made of."""
         check_device(device)
         floating = lazyt.get_default_dtype()
-        return {"real floating": floating, "integral": lazyt.int64, "indexing": lazyt.int64}
+        return {
+            "real floating": floating,
+            "complex floating": floating.to_complex(),
+            "integral": lazyt.int64,
+            "indexing": lazyt.int64,
+        }
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:
         """The types there are, all or those of a kind or several."""

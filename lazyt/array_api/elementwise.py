@@ -13,7 +13,7 @@ _UNARY = {
     "abs": "abs", "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh",
     "atan": "atan", "atanh": "atanh", "bitwise_invert": "bitwise_not", "ceil": "ceil",
     "conj": "conj", "cos": "cos", "cosh": "cosh", "exp": "exp", "expm1": "expm1",
-    "floor": "floor", "isfinite": "isfinite", "isinf": "isinf", "isnan": "isnan", "log": "log",
+    "floor": "floor", "imag": "imag", "isfinite": "isfinite", "isinf": "isinf", "isnan": "isnan", "log": "log",
     "log1p": "log1p", "log2": "log2", "log10": "log10", "logical_not": "logical_not",
     "negative": "negative", "positive": "positive", "real": "real", "reciprocal": "reciprocal",
     "round": "round", "signbit": "signbit", "sin": "sin", "sinh": "sinh", "square": "square",
