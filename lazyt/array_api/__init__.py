@@ -35,6 +35,7 @@ newaxis = None
 
 __all__ = [
     "__array_api_version__", "__array_namespace_info__", "bool", "complex64", "complex128", "e",
-    "fft", "float32", "float64", "inf", "int8", "int16", "int32", "int64", "linalg", "matmul", "matrix_transpose", "nan", "newaxis",
-    "pi", "tensordot", "uint8", "uint16", "uint32", "uint64", "vecdot",
+    "fft", "float32", "float64", "inf", "int8", "int16", "int32", "int64",
+    "linalg", "matmul", "matrix_transpose", "nan", "newaxis", "pi", "tensordot",
+    "uint8", "uint16", "uint32", "uint64", "vecdot",
 ]  # fmt: skip

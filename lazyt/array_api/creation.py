@@ -114,9 +114,13 @@ class IntegerInfo:
 
 
 def finfo(type: Any, /) -> FloatInfo:
-    """Limits of a floating point type, or of an array's. Raises DTypeError for other types."""
+    """Limits of a floating point type, or of an array's; of a complex one those of its parts.
+
+    Raises DTypeError for other types.
+    """
     kind = type.dtype if isinstance(type, Tensor) else type
     limits = lazyt.finfo(kind)
+    kind = kind.to_real()
     return FloatInfo(limits.bits, limits.eps, limits.max, limits.min, limits.smallest_normal, kind)
 
 

@@ -13,8 +13,9 @@ _UNARY = {
     "abs": "abs", "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh",
     "atan": "atan", "atanh": "atanh", "bitwise_invert": "bitwise_not", "ceil": "ceil",
     "conj": "conj", "cos": "cos", "cosh": "cosh", "exp": "exp", "expm1": "expm1",
-    "floor": "floor", "imag": "imag", "isfinite": "isfinite", "isinf": "isinf", "isnan": "isnan", "log": "log",
-    "log1p": "log1p", "log2": "log2", "log10": "log10", "logical_not": "logical_not",
+    "floor": "floor", "imag": "imag", "isfinite": "isfinite", "isinf": "isinf",
+    "isnan": "isnan", "log": "log", "log1p": "log1p", "log2": "log2", "log10": "log10",
+    "logical_not": "logical_not",
     "negative": "negative", "positive": "positive", "real": "real", "reciprocal": "reciprocal",
     "round": "round", "signbit": "signbit", "sin": "sin", "sinh": "sinh", "square": "square",
     "sqrt": "sqrt", "tan": "tan", "tanh": "tanh", "trunc": "trunc",
@@ -57,19 +58,26 @@ globals().update({name: _binary(name, getattr(lazyt, own)) for name, own in _BIN
 
 
 def sign(x: Tensor, /) -> Tensor:
-    """-1, 0 or 1 by the sign of every element; NaN stays."""
+    """-1, 0 or 1 by the sign of every element, of complex ones ``x / abs(x)``; NaN stays."""
+    if x.dtype.is_complex:
+        return lazyt.sgn(x)
     found = lazyt.sign(x)
     return lazyt.where(x != x, x, found) if x.dtype.is_floating_point else found
 
 
 def floor_divide(x1: Any, x2: Any, /) -> Tensor:
-    """``x1 / x2`` rounded down; of an infinity by a number an infinity, where PyTorch gives NaN."""
+    """``x1 / x2`` rounded down.
+
+    Of an infinity by a number it is an infinity, where PyTorch gives NaN, and of a number by an
+    infinity zero, of the sign of the quotient.
+    """
     left, right = together(x1, x2)
     found = lazyt.floor_divide(left, right)
     if not found.dtype.is_floating_point:
         return found
-    infinite = lazyt.isinf(left) & lazyt.isfinite(right)
-    result: Tensor = lazyt.where(infinite, left / right, found)
+    one_infinite = lazyt.isinf(left) & lazyt.isfinite(right)
+    one_infinite |= lazyt.isfinite(left) & lazyt.isinf(right)
+    result: Tensor = lazyt.where(one_infinite, left / right, found)
     return result
 
 

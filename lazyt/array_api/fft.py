@@ -1,9 +1,9 @@
 """The standard's ``fft`` extension: discrete Fourier transforms along axes.
 
-``norm`` says where the factor ``1 / n`` is: ``backward`` (in inverse transforms), ``ortho`` (its root
-in both) or ``forward``. Real transforms take real floating point arrays, the others complex ones.
-All raise BoundsError for axes that do not exist, ValueError for other norms and lengths, and
-DTypeError for other types.
+``norm`` says where the factor ``1 / n`` is: ``backward`` (in inverse transforms), ``ortho`` (its
+root in both) or ``forward``. Real transforms take real floating point arrays, the others
+complex ones, too. All raise BoundsError for axes that do not exist, ValueError for other norms and
+lengths, and DTypeError for other types.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any
 
 from lazyt import fft as _fft
 from lazyt.errors import DTypeError
-from lazyt.functional import namespace as lazyt
 from lazyt.handle.tensor import Tensor
 
 __all__ = [

@@ -96,7 +96,9 @@ def permute_dims(x: Tensor, /, axes: tuple[int, ...]) -> Tensor:
 
 
 def repeat(x: Tensor, repeats: Any, /, *, axis: int | None = None) -> Tensor:
-    """Every element several times, along an axis or flattened."""
+    """Every element several times, along an axis or flattened; an array says how often each."""
+    if isinstance(repeats, Tensor):
+        repeats = repeats.to(lazyt.int64)
     return lazyt.repeat_interleave(x, repeats, axis)
 
 
@@ -158,7 +160,7 @@ def _summed(x: Tensor, dtype: Any) -> Tensor:
     """``x`` in the type in which it is summed up: small integers grow to 64 bits."""
     if dtype is None:
         dtype = x.dtype
-        if dtype is lazyt.bool or not dtype.is_floating_point:
+        if dtype is lazyt.bool or not (dtype.is_floating_point or dtype.is_complex):
             signed = dtype.is_signed or dtype is lazyt.bool
             dtype = lazyt.int64 if signed else lazyt.uint64
     result: Tensor = x.to(dtype)

@@ -68,13 +68,13 @@ def tensordot(x1: Tensor, x2: Tensor, /, *, axes: Any = 2) -> Tensor:
 
 
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
-    """The sum of products along an axis, which both arrays have."""
+    """The sum of products along an axis, which both arrays have, with the conjugates of ``x1``."""
     left, right = together(x1, x2)
     for x in (left, right):
         axes_of(axis, x.ndim)
     if left.shape[axis] != right.shape[axis]:
         raise ShapeError(f"vecdot(): extents {left.shape[axis]} and {right.shape[axis]} differ")
-    left, right = lazyt.movedim(left, axis, -1), lazyt.movedim(right, axis, -1)
+    left, right = lazyt.movedim(lazyt.conj(left), axis, -1), lazyt.movedim(right, axis, -1)
     products: Tensor = left.unsqueeze(-2) @ right.unsqueeze(-1)
     shown: Tensor = products.squeeze(-1).squeeze(-1)
     return shown

@@ -64,8 +64,8 @@ def tensor(array: Any) -> Any:
 
 
 UNARY = {
-    "bitwise_invert": ["bool", *INTEGERS], "logical_not": ["bool"], "conj": [], "real": [],
-    "negative": [*INTEGERS[:4], *FLOATS], "signbit": FLOATS,
+    "bitwise_invert": ["bool", *INTEGERS], "logical_not": ["bool"], "conj": [], "imag": [],
+    "real": [], "negative": [*INTEGERS[:4], *FLOATS], "signbit": FLOATS,
 }  # fmt: skip
 for _name in (
     "abs", "ceil", "floor", "trunc", "round", "positive", "sign", "square", "isfinite", "isinf",
@@ -100,12 +100,120 @@ def test_functions_of_one_array(name: str) -> None:
             same(function(tensor(part)), reference(part))
 
 
+COMPLEX = ["complex64", "complex128"]
+
+
+def numbers(dtype: str, *shape: int) -> Any:
+    """Finite numbers, complex or not."""
+    array = chance.normal(size=shape)
+    if dtype in COMPLEX:
+        array = array + 1j * chance.normal(size=shape)
+    return array.astype(dtype)
+
+
+def close(found: Any, wanted: Any) -> None:
+    """Shape and type are the same, values nearly."""
+    given, right = found.resolve_conj().numpy(), np.asarray(wanted)
+    assert (given.dtype, given.shape) == (right.dtype, right.shape)
+    near = 1e-4 if right.dtype in (np.float32, np.complex64) else 1e-10
+    np.testing.assert_allclose(given, right, rtol=near, atol=near)
+
+
+@pytest.mark.parametrize("dtype", COMPLEX)
+def test_complex_arrays(dtype: str) -> None:
+    a, b = numbers(dtype, 3, 4), numbers(dtype, 3, 4)
+    x, y = tensor(a), tensor(b)
+    for name in ("exp", "sin", "cosh", "tanh", "log", "sqrt", "square", "reciprocal", "conj",
+                 "real", "imag", "abs", "negative", "sign", "acos", "expm1"):  # fmt: skip
+        close(getattr(xp, name)(x), getattr(np, name)(a))
+    for name in ("add", "subtract", "multiply", "divide", "equal", "not_equal", "pow"):
+        close(getattr(xp, name)(x, y), getattr(np, name)(a, b))
+    close(xp.multiply(x, 2.5j), a * 2.5j)
+    for name in ("sum", "prod", "mean"):
+        close(getattr(xp, name)(x, axis=1), getattr(np, name)(a, axis=1))
+    assert xp.sum(x).dtype == x.dtype
+    close(xp.cumulative_sum(x, axis=0), np.cumulative_sum(a, axis=0))
+    close(xp.vecdot(x, y), np.vecdot(a, b))
+    close(xp.matmul(x, y.mT), a @ b.T)
+    close(xp.linalg.vector_norm(x), np.linalg.vector_norm(a))
+    close(xp.linalg.solve(x[:, :3], y), np.linalg.solve(a[:, :3], b))
+
+
+def test_complex_types() -> None:
+    assert xp.isdtype(xp.complex64, "complex floating")
+    assert xp.isdtype(xp.complex128, "numeric")
+    assert not xp.isdtype(xp.complex64, "real floating")
+    assert xp.result_type(xp.float64, xp.complex64) == xp.complex128
+    assert xp.finfo(xp.complex64).dtype == xp.float32
+    info = xp.__array_namespace_info__()
+    assert info.default_dtypes()["complex floating"] == xp.complex64
+    assert info.dtypes(kind="complex floating") == {
+        "complex64": xp.complex64, "complex128": xp.complex128,
+    }  # fmt: skip
+    assert xp.astype(xp.asarray([1.5]), xp.complex128).dtype == xp.complex128
+    assert xp.asarray([1 + 2j]).dtype == xp.complex64
+
+
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
+def test_transforms_along_an_axis(name: str) -> None:
+    real = name in ("rfft", "ihfft")
+    for dtype in ("float64", "float32") if real else COMPLEX:
+        array = numbers(dtype, 3, 6)
+        for named in ({}, {"n": 4}, {"n": 9}, {"axis": 0}, {"norm": "ortho"}, {"norm": "forward"}):
+            found = getattr(xp.fft, name)(tensor(array), **named)
+            close(found, getattr(np.fft, name)(array, **named))
+
+
+@pytest.mark.parametrize("name", ["fftn", "ifftn", "rfftn", "irfftn"])
+def test_transforms_along_several_axes(name: str) -> None:
+    array = numbers("float64" if name == "rfftn" else "complex128", 2, 3, 4)
+    some: tuple[dict[str, Any], ...] = (
+        {}, {"axes": (0, 2)}, {"s": (4, 5), "axes": (1, 2)}, {"norm": "ortho"},
+    )  # fmt: skip
+    for named in some:
+        found = getattr(xp.fft, name)(tensor(array), **named)
+        close(found, getattr(np.fft, name)(array, **named))
+
+
+def test_frequencies() -> None:
+    for n in (1, 4, 5):
+        close(xp.fft.fftfreq(n, d=0.5, dtype=xp.float64), np.fft.fftfreq(n, 0.5))
+        close(xp.fft.rfftfreq(n, d=0.5, dtype=xp.float64), np.fft.rfftfreq(n, 0.5))
+    array = numbers("float64", 3, 4)
+    for axes in (None, 0, (0, 1)):
+        close(xp.fft.fftshift(tensor(array), axes=axes), np.fft.fftshift(array, axes))
+        close(xp.fft.ifftshift(tensor(array), axes=axes), np.fft.ifftshift(array, axes))
+    assert xp.fft.fftfreq(4).dtype == xp.float32
+
+
+def test_transforms_refuse() -> None:
+    x = xp.ones((4,))
+    with pytest.raises(ValueError, match="backward, ortho or forward"):
+        xp.fft.fft(x, norm="both")
+    with pytest.raises(TypeError, match="real floating point"):
+        xp.fft.rfft(xp.ones((4,), dtype=xp.complex64))
+    with pytest.raises(TypeError, match="floating point arrays"):
+        xp.fft.fft(xp.ones((4,), dtype=xp.int64))
+    with pytest.raises(TypeError, match="real floating point type"):
+        xp.fft.fftfreq(4, dtype=xp.complex64)
+    with pytest.raises(IndexError):
+        xp.fft.fft(x, axis=1)
+
+
+def test_repeats_in_small_integers() -> None:
+    found = xp.repeat(xp.asarray([1, 2]), xp.asarray([0, 3], dtype=xp.int8))
+    assert found.tolist() == [2, 2, 2]
+
+
 def floor_divide(a: Any, b: Any) -> Any:
-    """As the standard has it: of an infinity by a number an infinity, where NumPy gives NaN."""
+    """As the standard has it: of an infinity by a number an infinity, where NumPy gives NaN, and of
+    a number by an infinity zero."""
     found = np.floor_divide(a, b)
     if found.dtype.kind != "f":
         return found
-    return np.where(np.isinf(a) & np.isfinite(b), np.divide(a, b), found).astype(found.dtype)
+    one_infinite = np.isinf(a) != np.isinf(b)
+    one_infinite &= ~np.isnan(a) & ~np.isnan(b)
+    return np.where(one_infinite, np.divide(a, b), found).astype(found.dtype)
 
 
 @pytest.mark.parametrize("name", sorted({*elementwise._BINARY, "floor_divide", "remainder"}))
