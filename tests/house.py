@@ -219,7 +219,9 @@ def _is_public(name: str) -> bool:
     """Whether users see a class, and may make classes of it."""
     import lazyt
 
-    rooms = (lazyt, lazyt.nn, lazyt.optim, lazyt.autograd, lazyt.errors, lazyt.distributions)
+    rooms = (
+        lazyt, lazyt.nn, lazyt.optim, lazyt.autograd, lazyt.errors, lazyt.distributions, lazyt.fx
+    )  # fmt: skip
     return any(isinstance(getattr(room, name, None), type) for room in rooms)
 
 

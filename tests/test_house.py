@@ -50,6 +50,9 @@ ROOMS: dict[str, frozenset[str]] = {
     "fx": frozenset(
         {"nn", "utils", "serialization", "api", "errors", "config"}
     ),  # graphs of modules
+    "export": frozenset(
+        {"fx", "nn", "utils", "serialization", "api", "errors", "ir"}
+    ),  # graphs of modules, and files of them
     "bench": API | {"front"},  # asks the machine, and times the user's API
     # makes graphs and programs, and checks what each stage of the compiler makes of them
     "testing": API | {"front", "nn", "optim"},

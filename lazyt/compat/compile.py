@@ -6,10 +6,12 @@ Of those that choose among PyTorch's compilers only the ones that ask for tuning
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import typing
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from importlib import import_module
+from typing import Any, TypeVar
 
 from lazyt.errors import LazytError
 from lazyt.tracing.jit import Tuned, jit
@@ -18,29 +20,56 @@ from lazyt.tracing.jit import wrap_function as wrap
 # What programs use of ``torch.jit`` besides calling it: attributes of ``lazyt.jit``.
 #
 # TorchScript compiles the source of a function; lazyt compiles the graph that running it builds. So
-# ``script`` and ``trace`` of a function are ``lazyt.jit`` of it, modules stay what they are (use
-# ``lazyt.jit(model)`` to replay them), and marks for the script compiler change nothing.
+# what ``script`` and ``trace`` give runs as Python (use ``lazyt.jit(model)`` to replay a module),
+# and marks for the script compiler change nothing. Files hold programs that are recorded when they
+# are written (``lazyt.export``).
 
 
 F = TypeVar("F")
 
 
-def script(obj: Any, **options: Any) -> Any:
-    """``lazyt.jit(obj)`` for a function; modules, classes and captured functions as they are.
+def _files() -> Any:
+    return import_module("lazyt.export.script")
+
+
+def _is_module(obj: Any) -> bool:
+    return hasattr(obj, "forward") and hasattr(obj, "named_parameters")
+
+
+def script(obj: Any, *args: Any, **options: Any) -> Any:
+    """A module as ScriptModule, a function captured as by ``lazyt.jit``; both can be saved.
+    Classes and what is captured already stay as they are.
 
     ``options`` of PyTorch's compiler change nothing. Raises TypeError for what cannot be called.
     """
-    if isinstance(obj, type) or hasattr(obj, "forward") or hasattr(obj, "why"):
+    if isinstance(obj, type) or hasattr(obj, "why"):
         return obj
-    return jit(obj)
+    if _is_module(obj):
+        return _files().script_module(obj)
+    if not callable(obj):
+        raise TypeError(f"script() takes a function or a module, not {type(obj).__name__}")
+    return _files().script_function(obj)
 
 
-def trace(func: Any, example_inputs: Any = None, **options: Any) -> Any:
-    """As ``script``: a function is captured when it is called, not with ``example_inputs``.
+def trace(
+    func: Any, example_inputs: Any = None, *args: Any, example_kwarg_inputs: Any = None,
+    **options: Any,
+) -> Any:  # fmt: skip
+    """As ``script``, with example arguments by which files of the program are recorded.
 
-    Unlike PyTorch's, the result follows Python's control flow: other inputs are captured again.
+    Unlike PyTorch's, the result follows Python's control flow; what is saved does not.
     """
-    return script(func)
+    inputs = example_inputs if example_kwarg_inputs is None else example_kwarg_inputs
+    if _is_module(func):
+        if isinstance(func, _files().ScriptModule):
+            return func
+        return _files().trace_module(func, {} if inputs is None else {"forward": inputs})
+    if isinstance(func, type) or hasattr(func, "why"):
+        return func
+    method = getattr(func, "__self__", None)
+    if _is_module(method) and func.__name__ != "forward":
+        return _files().trace_module(method, {func.__name__: inputs})
+    return _files().script_function(func, inputs)
 
 
 def unchanged(obj: F) -> F:
@@ -53,9 +82,39 @@ def ignore(drop: Any = False, **options: Any) -> Any:
     return drop if callable(drop) else unchanged
 
 
-def freeze(mod: F, *args: Any, **options: Any) -> F:
-    """The module as it is: constants are found when its graph is compiled."""
-    return mod
+def export(fn: F) -> F:
+    """A mark: files of the module hold this method, too."""
+    with contextlib.suppress(AttributeError):  # of what has no attributes
+        fn._script_exported = True  # type: ignore[attr-defined]
+    return fn
+
+
+class FreezeError(LazytError):
+    """A module that cannot be frozen."""
+
+
+def freeze(mod: Any, *args: Any, **options: Any) -> Any:
+    """A copy of a script module whose parameters require no gradient; constants are found when its
+    graph is compiled. Raises FreezeError in training mode, and for other modules."""
+    if not isinstance(mod, _files().ScriptModule):
+        raise FreezeError(
+            "Freezing expects a ScriptModule as input. Please use torch.jit.script or "
+            "torch.jit.trace to script your 'nn.Module'."
+        )
+    if mod.training:
+        raise FreezeError(
+            "Freezing is currently only implemented for modules in eval mode. Please call "
+            ".eval() on your module before freezing."
+        )
+    made = copy.deepcopy(mod)
+    for parameter in made.parameters():
+        parameter.requires_grad_(False)
+    return made
+
+
+def optimize_for_inference(mod: Any, *args: Any, **options: Any) -> Any:
+    """As ``freeze``, of modules in evaluating mode; others stay as they are."""
+    return mod if mod.training else freeze(mod)
 
 
 def is_scripting() -> bool:
@@ -74,12 +133,16 @@ def _isinstance(obj: Any, target_type: Any) -> bool:
     return isinstance(obj, target_type if origin in (None, typing.Union) else origin)
 
 
-def _files(*args: Any, **options: Any) -> NoReturn:
-    """Raises LazytError: there are no files of TorchScript."""
-    raise LazytError(
-        "lazyt has no TorchScript files; save lazyt.save(model.state_dict(), path) and load it "
-        "with model.load_state_dict(lazyt.load(path))"
-    )
+def save(m: Any, f: Any, _extra_files: Any = None) -> None:
+    """See ``lazyt.export.script.save``."""
+    _files().save(m, f, _extra_files)
+
+
+def load(
+    f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False
+) -> Any:
+    """See ``lazyt.export.script.load``."""
+    return _files().load(f, map_location, _extra_files, _restore_shapes)
 
 
 typing_final = typing.Final
@@ -90,9 +153,9 @@ def Attribute(value: F, type: Any) -> F:
     return value
 
 
-def trace_module(mod: F, inputs: Any, **options: Any) -> F:
-    """The module as it is: it is captured when it is called by ``lazyt.jit``."""
-    return mod
+def trace_module(mod: Any, inputs: Any, **options: Any) -> Any:
+    """``trace`` of several methods, whose example arguments ``inputs`` has by their names."""
+    return _files().trace_module(mod, inputs)
 
 
 def set_nothing(*args: Any, **options: Any) -> None:
@@ -129,22 +192,23 @@ def boolean_dispatch(
 ATTRIBUTES: dict[str, Callable[..., Any] | object] = {
     "script": script,
     "trace": trace,
+    "trace_module": trace_module,
     "script_if_tracing": unchanged,
     "script_method": unchanged,
-    "export": unchanged,
+    "export": export,
     "unused": unchanged,
     "interface": unchanged,
     "ignore": ignore,
     "freeze": freeze,
-    "optimize_for_inference": freeze,
+    "optimize_for_inference": optimize_for_inference,
     "is_scripting": is_scripting,
     "is_tracing": is_scripting,
     "annotate": annotate,
     "Attribute": Attribute,
     "Final": typing.Final,
     "isinstance": _isinstance,
-    "save": _files,
-    "load": _files,
+    "save": save,
+    "load": load,
 }
 
 

@@ -423,11 +423,16 @@ def attribute_text(base: str, path: str) -> str:
 
 
 class PyTreeCodeGen(CodeGen):
-    """Writes a function whose arguments are nested, around a graph of their leaves."""
+    """Writes a function whose arguments are nested, around a graph of their leaves.
 
-    def __init__(self, pytree_info: PyTreeInfo) -> None:
+    Args:
+        suffix: behind the names of the module's attributes that say how they are nested.
+    """
+
+    def __init__(self, pytree_info: PyTreeInfo, suffix: str = "") -> None:
         super().__init__()
         self.pytree_info = pytree_info
+        self.suffix = suffix
 
     def process_inputs(self, *args: Any) -> Any:
         """The leaves of the arguments."""
@@ -451,7 +456,7 @@ class PyTreeCodeGen(CodeGen):
         plain = [re.split("[:=]", name)[0].strip() for name in free_vars]
         annotated = "".join(f"{name}; " for name in free_vars if ":" in name)
         annotated = f"\n    {annotated}\n" if annotated else ""
-        leaves = f"fx_pytree.tree_flatten_spec([{', '.join(names)}], self._in_spec)"
+        leaves = f"fx_pytree.tree_flatten_spec([{', '.join(names)}], self._in_spec{self.suffix})"
         return f"{first}{annotated}\n    {', '.join(plain)}, = {leaves}"
 
     def generate_output(
@@ -460,4 +465,4 @@ class PyTreeCodeGen(CodeGen):
         """The last line, which puts the results together."""
         if self.pytree_info.out_spec is None:
             return super().generate_output(output_args, repr_fn=repr_fn)
-        return f"return pytree.tree_unflatten({repr_fn(output_args)}, self._out_spec)"
+        return f"return pytree.tree_unflatten({repr_fn(output_args)}, self._out_spec{self.suffix})"

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-_LAYERS = ("nn", "optim", "amp", "utils", "func")
+_LAYERS = ("nn", "optim", "amp", "utils", "func", "fx", "export")
 #: What lazyt itself runs on.
 _OTHERS = frozenset({"numpy", "pycparser", "networkx"})
 #: What the module of a named tuple's ``__new__`` is called.

@@ -12,10 +12,6 @@ _SCRIPT = Refused(
     "lazyt has no TorchScript; it captures what a program does (lazyt.jit), and modules stay as "
     "they are"
 )
-_NO_FILES = Refused(
-    "lazyt has no TorchScript files; save torch.save(model.state_dict(), path) and load it with "
-    "model.load_state_dict(torch.load(path))"
-)
 _FX = Refused(
     "functions of lazyt are not made of those of a dispatcher; torch.fx.symbolic_trace records "
     "calls of the functions that a program writes"
@@ -23,8 +19,8 @@ _FX = Refused(
 _SYMBOLIC = Refused("shapes are numbers in lazyt, none are symbols of a compiler's")
 _INDUCTOR = Refused("lazyt compiles by itself; PyTorch's Inductor is not there")
 _EXPORT = Refused(
-    "lazyt writes no programs to files; save weights with torch.save(model.state_dict(), path) "
-    "and make the model again where they are loaded"
+    "lazyt's programs have no operators of PyTorch's dispatcher, and it writes no ONNX; "
+    "torch.export.save and torch.jit.save write files that lazyt reads"
 )
 _QUANTISED = Refused(
     "lazyt has no quantised tensors; float16 and bfloat16 are its smallest types of fractions"
@@ -117,19 +113,24 @@ MODULES: Table = {
         _INDUCTOR: "load_cache_artifacts load_compiled_function save_cache_artifacts wrap_numpy",
     },
     "export": {
+        Served("lazyt.export"): """
+            Dim ExportGraphSignature ExportedProgram ShapesCollection dims draft_export=export
+            export export_for_training=export load register_dataclass save""",
         _EXPORT: """
-            Constraint CustomDecompTable Dim ExportBackwardSignature ExportGraphSignature
-            ExportedProgram FlatArgsAdapter ModuleCallEntry ModuleCallSignature ShapesCollection
-            UnflattenedModule default_decompositions dims draft_export export export_for_training
-            load register_dataclass save unflatten""",
+            Constraint CustomDecompTable ExportBackwardSignature FlatArgsAdapter ModuleCallEntry
+            ModuleCallSignature UnflattenedModule default_decompositions unflatten""",
     },
-    "export._trace": {_EXPORT: "_export"},
+    "export._trace": {Served("lazyt.export"): "_export=export"},
     "export.decomp_utils": {_EXPORT: "CustomDecompTable"},
     "export.dynamic_shapes": {
-        _EXPORT: "Dim ShapesCollection refine_dynamic_shapes_from_suggested_fixes"
+        Served("lazyt.export"): "Dim ShapesCollection",
+        _EXPORT: "refine_dynamic_shapes_from_suggested_fixes",
     },
+    "export.exported_program": {Served("lazyt.export"): "ExportedProgram"},
     "export.graph_signature": {
-        _EXPORT: "ExportGraphSignature InputKind InputSpec OutputKind OutputSpec TensorArgument"
+        Served("lazyt.export.signature"): """
+            ConstantArgument ExportGraphSignature InputKind InputSpec OutputKind OutputSpec
+            TensorArgument"""
     },
     "fx._compatibility": {_MARKS: "compatibility=mark"},
     "fx._lazy_graph_module": {Served("lazyt.fx.graph_module"): "_make_graph_module=GraphModule"},
@@ -148,22 +149,23 @@ MODULES: Table = {
         Harmless("lazyt.compat.compile"): """
             Attribute Final=typing_final _overload=unchanged _overload_method=unchanged
             _script_if_tracing=unchanged annotate enable_onednn_fusion=set_nothing
-            export=unchanged freeze fuser=no_fuser ignore interface=unchanged is_scripting
-            is_tracing=is_scripting isinstance=_isinstance optimize_for_inference=freeze
+            export freeze fuser=no_fuser ignore interface=unchanged is_scripting
+            is_tracing=is_scripting isinstance=_isinstance optimize_for_inference
             optimized_execution=no_fuser script script_if_tracing=unchanged
             script_method=unchanged set_fusion_strategy=set_nothing strict_fusion=no_fuser trace
             trace_module unused=unchanged run_frozen_optimizations=set_nothing""",
-        _NO_FILES: "load save",
+        Served("lazyt.export.script"): """
+            RecursiveScriptModule ScriptFunction ScriptModule TopLevelTracedModule TracedModule load
+            save""",
         Served("lazyt.compat.served.futures"): "fork wait",
         _SCRIPT: """
-            CompilationUnit Error RecursiveScriptModule ScriptFunction ScriptModule ScriptWarning
-            TopLevelTracedModule TracedModule _get_trace_graph jit_module_from_flatbuffer
+            CompilationUnit Error ScriptWarning _get_trace_graph jit_module_from_flatbuffer
             onnx_exporter""",
         Served("lazyt.compat.served.choices"): "TracerWarning",
     },
     "jit._script": {
         Harmless("lazyt.compat.compile"): "script",
-        _SCRIPT: "RecursiveScriptModule ScriptModule",
+        Served("lazyt.export.script"): "RecursiveScriptModule ScriptModule",
     },
     "jit._trace": {Served("lazyt.compat.served.choices"): "TracerWarning"},
     "jit._recursive": {_SCRIPT: "concrete_type_store wrap_cpp_module"},

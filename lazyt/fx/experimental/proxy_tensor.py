@@ -20,7 +20,7 @@ from lazyt.nn.parameter import Parameter
 from lazyt.overrides import TorchFunctionMode
 from lazyt.utils import _pytree as pytree
 
-__all__ = ["make_fx"]
+__all__ = ["Recorder", "make_fx"]
 
 _BRACKETS = {"__getitem__": operator.getitem, "__setitem__": operator.setitem}
 
@@ -61,7 +61,7 @@ def make_fx(
     def traced(*args: Any) -> GraphModule:
         tracer = Tracer()
         tracer.root, tracer.graph = Module(), Graph(tracer_cls=Tracer)
-        recorder = _Recorder(tracer)
+        recorder = Recorder(tracer)
         spec = pytree.tree_structure(tuple(args))
         names = _parameters(f, len(args))
         for name, value in zip(names, args):
@@ -97,7 +97,7 @@ def _parameters(function: Callable[..., Any], count: int) -> list[str]:
     return names[:count] + [f"input_{number}" for number in range(count - len(names))]
 
 
-class _Recorder(TorchFunctionMode):
+class Recorder(TorchFunctionMode):
     """Records the calls of lazyt's functions, which give what they always do."""
 
     def __init__(self, tracer: Tracer) -> None:
