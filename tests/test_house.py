@@ -50,6 +50,7 @@ ROOMS: dict[str, frozenset[str]] = {
     "fx": frozenset(
         {"nn", "utils", "serialization", "api", "errors", "config"}
     ),  # graphs of modules
+    "utils": frozenset({"nn", "api", "errors", "config", "linalg"}),  # the flop counter's modules
     "export": frozenset(
         {"fx", "nn", "utils", "serialization", "api", "errors", "ir"}
     ),  # graphs of modules, and files of them
@@ -117,6 +118,7 @@ TABLES = {
     "functional/sparse/dispatch.py: _LINEAR": "the functions that PyTorch has of sparse tensors",
     "functional/sparse/dispatch.py: _THROUGH": "the functions that PyTorch has of sparse tensors",
     "functional/sparse/dispatch.py: _UNARY": "the functions that PyTorch has of sparse tensors",
+    "utils/flop_counter.py: _FORMULAS": "what PyTorch counts, and how",
     "handle/interop/numpy_calls.py: _OPERATORS": "NumPy's functions",
 }
 #: How many modules a folder has at most.

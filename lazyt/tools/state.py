@@ -122,6 +122,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "functional.results": {"short_forms": ("import", "functions with quick forms, by operators")},
     "functional.type_promotion": {"_default": ("user", "set_default_dtype")},
     "export.script": {"_classes": ("atomic", "memo: classes of script modules")},
+    "utils.flop_counter": {"_registered": ("user", "register_flop_formula")},
     "fx._pytree": {"_takers": ("import", "how classes are taken apart in generated code")},
     "fx._symbolic_trace": {
         "_active": ("thread", "whether a program is being traced"),

@@ -19,7 +19,6 @@ _NO_LOGS = Refused(
 )
 _NO_PIPES = Refused("PyTorch has stopped its data pipes; write an IterableDataset")
 _NO_XPU = Refused("lazyt has the CPU and CUDA GPUs; there is no XPU")
-_COUNTS = Refused("lazyt.explain(tensor) says what each kernel reads, writes and computes")
 
 MODULES: Table = {
     "amp.autocast_mode": {
@@ -125,7 +124,6 @@ MODULES: Table = {
         Served("lazyt.compat.served.weak"): """
             TensorWeakRef WeakIdKeyDictionary WeakIdRef WeakTensorKeyDictionary""",
     },
-    "utils.flop_counter": {_COUNTS: "FlopCounterMode flop_registry register_flop_formula"},
     "utils.mobile_optimizer": {
         Refused("lazyt compiles for the machine that it runs on"): "optimize_for_mobile",
     },

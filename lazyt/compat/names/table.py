@@ -58,10 +58,11 @@ OWN = frozenset(
         nn.utils.rnn nn.utils.spectral_norm nn.utils.stateless nn.utils.weight_norm optim
         optim.adadelta optim.adagrad optim.adam optim.adamax optim.adamw optim.asgd optim.lbfgs
         optim.lr_scheduler optim.nadam optim.optimizer optim.radam optim.rmsprop optim.rprop
-        optim.sgd optim.sparse_adam optim.swa_utils overrides profiler random serialization
-        signal signal.windows sparse special storage testing types utils utils._pytree
-        utils.benchmark utils.checkpoint utils.data utils.data.dataloader utils.data.dataset
-        utils.data.distributed utils.data.sampler utils.dlpack utils.hooks xpu"""
+        optim.sgd optim.sparse_adam optim.swa_utils overrides profiler quasirandom random
+        serialization signal signal.windows sparse special storage testing types utils
+        utils._pytree utils.benchmark utils.checkpoint utils.flop_counter utils.data
+        utils.data.dataloader utils.data.dataset utils.data.distributed utils.data.sampler
+        utils.dlpack utils.hooks xpu"""
     )
 )
 

@@ -188,11 +188,6 @@ MODULES: Table = {
         ): "import_module=load_library load_library",
         Harmless("lazyt.compat.served.choices"): "loaded_libraries=NO_LIBRARIES",
     },
-    "quasirandom": {
-        Refused(
-            "lazyt has no Sobol sequences; scipy.stats.qmc.Sobol makes an array for lazyt.tensor"
-        ): "SobolEngine",
-    },
     "return_types": {
         Served("lazyt.functional.return_types"): """
             aminmax cummax cummin frexp geqrf histogram histogramdd kthvalue linalg_cholesky_ex
