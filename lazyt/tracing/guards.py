@@ -27,6 +27,7 @@ import numpy as np
 from lazyt.handle.pytree import OpenFunction, has_other_code, keys_of
 from lazyt.handle.tape import AccumulateGrad
 from lazyt.handle.tensor import Tensor
+from lazyt.runtime.cpython import dict_tags
 from lazyt.tracing.frames import global_names, reads_all
 from lazyt.tracing.recompile_reasons import describe, differs
 from lazyt.tracing.sources import (
@@ -667,3 +668,66 @@ def leaf_of_grad(source: Source) -> AccumulateGrad:
     if not isinstance(fn, AccumulateGrad):
         raise CannotWrite("the gradient of what is no leaf any more")
     return fn
+
+
+class StateTest:
+    """Compares what was noted, in less time once it held: a network can reach some thousand places.
+
+    Dicts that keep their tags are not gone through. Where they do not, everything is compared, and
+    dicts that change at every call though nothing that matters does are gone through from then on.
+
+    Args:
+        guards: the notes.
+        written: dicts that every replay changes itself.
+    """
+
+    __slots__ = ("_guards", "_misses", "_patience", "_polled", "_tags", "_test")
+
+    def __init__(self, guards: Guards, written: Iterable[Any]) -> None:
+        self._guards = guards
+        self._polled = {id(dict_below(table)) for table in written}
+        self._tags: dict_tags.Tags | None = None
+        self._test: Callable[[], bool] | None = None
+        self._misses, self._patience = 0, 2
+
+    def broken(self, given: Given) -> str | None:
+        """See ``Guards.broken``."""
+        tags, test = self._tags, self._test
+        if test is not None and (tags is None or tags.hold()) and test():
+            return None
+        if tags is not None:
+            changed = {*map(id, tags.all_changed())}
+            tags.renew()  # before all is compared: what changes meanwhile is seen later
+        reason = self._guards.broken(given)
+        if reason is None:
+            self._misses += 1
+            if self._misses >= self._patience:
+                self._misses, self._patience = 0, min(2 * self._patience, 1 << 10)
+                if tags is not None:
+                    self._polled |= changed
+                self._shorten(given)
+        return reason
+
+    def _shorten(self, given: Given) -> None:
+        self._test = self._tags = None
+        if not dict_tags.available():
+            return
+        names = Names()
+        tagged = tagged_dicts(self._guards, self._polled)
+        tags = dict_tags.Tags([*tagged.values()]) if tagged else None
+        if self._guards.broken(given) is not None:
+            return
+        try:
+            tests = conditions(self._guards, names.bind, tagged)
+        except CannotWrite:
+            return
+        text = f"""def test():
+    try:
+        return bool({" and ".join(tests) or "True"})
+    except (LookupError, ValueError, AttributeError):
+        return False
+"""
+        # A name of lazyt's own: no code of the user's, to a capture that calls it.
+        names.table["__name__"] = __name__
+        exec(compile(text, "<state test>", "exec"), names.table)
+        self._tags, self._test = tags, names.table["test"]

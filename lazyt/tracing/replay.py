@@ -30,9 +30,10 @@ from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node, topological
 from lazyt.runtime.memory import Buffer
 from lazyt.tracing.capture import Bounds, Run, leaf_of, watching
+from lazyt.tracing.guards import StateTest
 from lazyt.tracing.recompile_reasons import aliases_differ, tensor_differs
 from lazyt.tracing.reuse import own_buffer
-from lazyt.tracing.sources import GuardedTensor, signature
+from lazyt.tracing.sources import GuardedTensor, ItemSource, signature
 from lazyt.tracing.symbolic_numbers import NumberLeaf, Numbers, is_symbolic, recipe_of
 from lazyt.tracing.templates import (
     CannotReplay,
@@ -565,6 +566,7 @@ class Replay:
 
     Attributes:
         guards: notes of Python's state, which must hold.
+        state: compares them.
         alive: whether results have gradients that go on outside.
         late: what Python does once all is done: what it raises comes after the writes.
 
@@ -611,6 +613,8 @@ class Replay:
         self.results = [self._describe(value, run, given) for value in leaves]
         put = [(c.target, c.values[0]) for c in run.changes if c.is_simple]
         self.effects = [(place, self._describe(value, run, given)) for place, value in put]
+        put_into = [c.target.table for c in run.changes if isinstance(c.target, ItemSource)]
+        self.state = StateTest(run.guards, put_into)
         self.flags = [None if s.fn is None else type(s.fn).__name__ for s in self._fresh]
         self.ages = [s.version_now() for s in self._fresh]
         self.counts = _writes(run)
@@ -724,7 +728,7 @@ class Replay:
         """
         if not self.numbers.hold(numbers):
             raise Missed(self.numbers.difference(numbers, self._number_names))
-        reason = self.guards.broken(arguments)
+        reason = self.state.broken(arguments)
         if reason is not None:
             raise Missed(reason)
         if not self.counts_are_equal():
