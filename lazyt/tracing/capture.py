@@ -35,6 +35,7 @@ from lazyt.tracing.frames import (
     names_of,
     readable_names,
     reads_all,
+    reads_itself_alone,
     texts_of,
     variable_names,
 )
@@ -51,7 +52,7 @@ _RENEWED = frozenset({
     "num_bad_epochs", "param_groups", "state",
 })  # fmt: skip
 _READ_BY = {"get_last_lr": {"_last_lr"}, "in_cooldown": {"cooldown_counter"}}
-_READ_ALL = frozenset({"get_lr", "rates", "__dict__", "vars", "deepcopy", "__getstate__"})
+_READ_ALL = frozenset({"get_lr", "rates", "__dict__", "vars", "__getstate__", "__reduce_ex__"})
 _BY_TEXT = frozenset({"getattr", "attrgetter", "setattr"})
 #: Dtypes of numbers that are compared before a replay: those of the same size that have their bits.
 _BITS = {
@@ -461,7 +462,11 @@ def _mentioned(codes: dict[Any, dict[str, Any]]) -> frozenset[str]:
     """
     ours = _users(codes)
     mine = [c for c in ours if not _is_in_method(c, "get_lr")]
-    found = set(names_of(mine))
+    found = set(names_of(mine)) - {"__dict__"}
+    for code in mine:
+        has_dict = "__dict__" in names_of([code])
+        if has_dict and not reads_itself_alone(code, codes[code], "lazyt.optim"):
+            found.add("__dict__")
     found -= variable_names(mine) & _RENEWED  # what such a variable holds is compared as it is
     if found & _BY_TEXT:
         found |= texts_of(mine)

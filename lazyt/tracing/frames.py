@@ -6,6 +6,7 @@ on tensors and the standard library do not, but where they read clocks, random n
 
 from __future__ import annotations
 
+import copy
 import dis
 import functools
 import gc
@@ -14,7 +15,7 @@ import os
 import re
 import sys
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -42,6 +43,8 @@ _WHOLE_ENVIRONMENT = {
     _Environment.__iter__.__code__: "goes through os.environ",
     _Environment.__len__.__code__: "goes through os.environ",
 }
+#: Copies of objects read all that is in them, by code that is noted as if it were the user's.
+_COPIES = frozenset({copy.copy.__code__, copy.deepcopy.__code__})
 #: What imports a module. Its code runs once in a process and is no part of what a function does.
 _IMPORT = importlib._bootstrap._find_and_load.__code__  # type: ignore[attr-defined]
 
@@ -107,6 +110,9 @@ class Frames:
                 self._note_builtin(frame, argument)
         elif _is_user(frame):
             self.codes.setdefault(code, frame.f_globals)
+        elif code in _COPIES:
+            if frame.f_back is not None and _is_user(frame.f_back):
+                self.codes.setdefault(code, frame.f_globals)
         elif code is _ENVIRONMENT:
             if _user_of_environment(frame) is not None:
                 self.environment[frame.f_locals["key"]] = None
@@ -222,6 +228,51 @@ def _bare_names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
         if step.opcode in dis.hasname:
             (bare if step.opname in _VARIABLES else other).add(step.argval)
     return frozenset(bare), frozenset(other)
+
+
+def reads_itself_alone(code: types.CodeType, table: Mapping[str, Any], home: str) -> bool:
+    """Whether a method reads ``__dict__`` of its own object and class alone, and that is of no
+    class of the package ``home``.
+
+    Args:
+        table: the globals of the code.
+    """
+    owner: Any = None
+    for name in code.co_qualname.partition(".<locals>")[0].split(".")[:-1]:
+        owner = table.get(name) if owner is None else vars(owner).get(name)
+        if not isinstance(owner, type):
+            return False
+    if owner is None or any(_is_from(kind, home) for kind in _subclasses(owner)):
+        return False
+    stack = [code]
+    while stack:
+        item = stack.pop()
+        before = None
+        for step in dis.get_instructions(item):
+            if step.argval == "__dict__" and step.opcode in dis.hasname:
+                own = before is not None and before.argval in ("self", "__class__")
+                if not own or step.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
+                    return False
+            before = step
+        stack.extend(c for c in item.co_consts if isinstance(c, types.CodeType))
+    return True
+
+
+def _is_from(kind: type, home: str) -> bool:
+    """Whether a class inherits from one of a package."""
+    return any(f"{base.__module__}.".startswith(f"{home}.") for base in kind.__mro__)
+
+
+def _subclasses(kind: type) -> set[type]:
+    """A class and all that inherit from it."""
+    found: set[type] = set()
+    stack = [kind]
+    while stack:
+        item = stack.pop()
+        if item not in found:
+            found.add(item)
+            stack.extend(type.__subclasses__(item))
+    return found
 
 
 def variable_names(codes: Iterable[types.CodeType]) -> frozenset[str]:
