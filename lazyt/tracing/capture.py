@@ -469,7 +469,9 @@ def _mentioned(codes: dict[Any, dict[str, Any]]) -> frozenset[str]:
             found.add("__dict__")
     found -= variable_names(mine) & _RENEWED  # what such a variable holds is compared as it is
     if found & _BY_TEXT:
-        found |= texts_of(mine)
+        by_name = [c for c in mine if c.co_name in ("__getattr__", "__getattribute__")]
+        found |= texts_of([c for c in mine if c not in by_name])
+        found |= texts_of(by_name) - {"__dict__"}  # which they compare with the name they get
     for name in found & _READ_BY.keys():
         found |= _READ_BY[name]
     saved = [c for c in codes if c.co_name == "state_dict" and c not in ours]

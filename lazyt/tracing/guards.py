@@ -678,27 +678,30 @@ class StateTest:
 
     Args:
         guards: the notes.
-        written: dicts that every replay changes itself.
+        written: what every replay changes itself, sources of dicts' entries among it.
     """
 
-    __slots__ = ("_guards", "_misses", "_patience", "_polled", "_tags", "_test")
+    __slots__ = ("_guards", "_holds", "_misses", "_patience", "_polled", "_tags", "_test")
 
     def __init__(self, guards: Guards, written: Iterable[Any]) -> None:
         self._guards = guards
-        self._polled = {id(dict_below(table)) for table in written}
+        own = [item.table if isinstance(item, ItemSource) else item for item in written]
+        self._polled = {id(dict_below(table)) for table in own}
         self._tags: dict_tags.Tags | None = None
         self._test: Callable[[], bool] | None = None
         self._misses, self._patience = 0, 2
+        self._holds = False
 
     def broken(self, given: Given) -> str | None:
         """See ``Guards.broken``."""
         tags, test = self._tags, self._test
-        if test is not None and (tags is None or tags.hold()) and test():
+        if self._holds and test is not None and (tags is None or tags.hold()) and test():
             return None
         if tags is not None:
             changed = {*map(id, tags.all_changed())}
             tags.renew()  # before all is compared: what changes meanwhile is seen later
         reason = self._guards.broken(given)
+        self._holds = reason is None  # else the tags are those of another state
         if reason is None:
             self._misses += 1
             if self._misses >= self._patience:

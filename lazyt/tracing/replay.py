@@ -33,7 +33,7 @@ from lazyt.tracing.capture import Bounds, Run, leaf_of, watching
 from lazyt.tracing.guards import StateTest
 from lazyt.tracing.recompile_reasons import aliases_differ, tensor_differs
 from lazyt.tracing.reuse import own_buffer
-from lazyt.tracing.sources import GuardedTensor, ItemSource, signature
+from lazyt.tracing.sources import GuardedTensor, signature
 from lazyt.tracing.symbolic_numbers import NumberLeaf, Numbers, is_symbolic, recipe_of
 from lazyt.tracing.templates import (
     CannotReplay,
@@ -613,8 +613,7 @@ class Replay:
         self.results = [self._describe(value, run, given) for value in leaves]
         put = [(c.target, c.values[0]) for c in run.changes if c.is_simple]
         self.effects = [(place, self._describe(value, run, given)) for place, value in put]
-        put_into = [c.target.table for c in run.changes if isinstance(c.target, ItemSource)]
-        self.state = StateTest(run.guards, put_into)
+        self.state = StateTest(run.guards, [change.target for change in run.changes])
         self.flags = [None if s.fn is None else type(s.fn).__name__ for s in self._fresh]
         self.ages = [s.version_now() for s in self._fresh]
         self.counts = _writes(run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable
 from functools import partial
@@ -217,8 +218,71 @@ def test_the_environment_is_no_constant(monkeypatch: pytest.MonkeyPatch) -> None
             monkeypatch.setenv("LAZYT_TEST_RATE", str(n))
             assert captured(lt.ones(2)).tolist() == reader(lt.ones(2)).tolist()
         assert all("os.environ" in r for r in captured.why() if r != "captured"), captured.why()
-    writer = lt.jit(lambda x: (x * 2, os.environ.__setitem__("LAZYT_TEST_RATE", "9"))[0])
+
+    def write(x: Any) -> Any:
+        os.environ["LAZYT_TEST_RATE"] = "9"
+        return x * 2
+
+    writer = lt.jit(write)
     for _ in range(3):
         monkeypatch.setenv("LAZYT_TEST_RATE", "1")
         assert writer(lt.ones(2)).tolist() == [2, 2] and os.environ["LAZYT_TEST_RATE"] == "9"
     assert all("changes os.environ" in reason for reason in writer.why())
+
+
+class Outputs(dict[str, Any]):
+    """A dict that looks at its own attributes by ``__dict__``."""
+
+    def __init__(self, **entries: Any) -> None:
+        super().__init__(entries)
+        self.__dict__.update(entries)
+        assert all(self.__dict__.get(name) is entries[name] for name in self)
+
+
+class Watched(lt.optim.SGD):
+    """An optimizer that does so."""
+
+    def count(self) -> float:
+        """What is read by no name of the user's code."""
+        return float(self.__dict__["defaults"]["lr"])
+
+
+@pytest.mark.parametrize("watched", [False, True])
+def test_methods_that_read_the_dict_of_their_own_object(watched: bool) -> None:
+    def run(jit: bool) -> tuple[list[Any], list[str]]:
+        w = lt.ones(2, requires_grad=True)
+        adam = Watched([w], lr=0.5, momentum=0.5)
+
+        def step(x: Any) -> Any:
+            adam.zero_grad()
+            out = Outputs(loss=(w * x).sum() * (adam.count() if watched else 1.0))
+            out["loss"].backward()
+            adam.step()
+            return out
+
+        function: Any = lt.jit(step) if jit else step
+        found = []
+        for n in range(7):
+            adam.defaults["lr"] = 0.5 + watched * (n // 4)
+            found.append((function(lt.ones(2) * n)["loss"].item(), w.tolist()))
+        return found, function.why() if jit else []
+
+    found, reasons = run(True)
+    assert found == run(False)[0]
+    assert watched or reasons == ["captured"], reasons
+
+
+def test_copies_read_everything() -> None:
+    class Settings:
+        def __init__(self) -> None:
+            self.factor = 2.0
+
+        def total(self) -> float:
+            """The sum of all that is there, by no name."""
+            return float(sum(self.__dict__.values()))
+
+    settings = Settings()
+    captured = lt.jit(lambda x: x * copy.deepcopy(settings).total())
+    for factor in (2.0, 2.0, 2.0, 3.0, 3.0, 4.0):
+        settings.factor = factor
+        assert captured(lt.ones(1)).item() == factor
