@@ -5,6 +5,7 @@ counts.
 """
 
 from lazyt.compat.absent import explain_absence as _explain_absence
+from lazyt.functional.calls import explain_calls as _explain_calls
 from lazyt.masked.functions import (
     amax,
     amin,
@@ -32,5 +33,7 @@ __all__ = [
     "logsumexp", "mean", "median", "norm", "normalize", "prod", "softmax", "softmin", "std", "sum",
     "var",
 ]  # fmt: skip
+
+_explain_calls(globals(), __all__, __name__, "masked_")
 
 _explain_absence(__name__)

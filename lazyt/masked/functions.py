@@ -19,6 +19,7 @@ from typing import Any
 
 from lazyt.errors import ArgumentError, BoundsError, DTypeError, LazytError, RankError
 from lazyt.functional import namespace as lazyt
+from lazyt.functional.operands import require_tensor
 from lazyt.handle.tensor import Tensor
 from lazyt.linalg import vector_norm
 from lazyt.nn import functional as F
@@ -37,12 +38,18 @@ class NoIdentityError(LazytError, NotImplementedError):
     """A dtype in which nothing stands for an element that does not count."""
 
 
+class TwoCorrectionsError(LazytError, AssertionError):
+    """Both forms of a correction, where PyTorch's own check fails (an AssertionError)."""
+
+
 class NoNormError(DTypeError, AssertionError):
     """A norm that a dtype has not, where PyTorch's own check fails (an AssertionError)."""
 
 
-def _dims(dim: Dims, rank: int) -> tuple[int, ...]:
-    """Dimensions counted from 0, in order; raises BoundsError and LazytError."""
+def _dims(dim: Dims, input: Tensor) -> tuple[int, ...]:
+    """Dimensions counted from 0, in order; raises BoundsError and LazytError, and DTypeError for
+    what is no tensor."""
+    rank = require_tensor(input, "masked").ndim
     if dim is None or dim == ():
         return tuple(range(rank))
     found: list[int] = []
@@ -87,6 +94,7 @@ def _highest(name: str, dtype: Any) -> Any:
 
 def _filled(input: Tensor, mask: Tensor | None, value: Any) -> Tensor:
     """The input with a number in the place of what does not count."""
+    require_tensor(input, "masked")
     if mask is None:
         return input
     number = value(input.dtype) if callable(value) else value
@@ -126,7 +134,7 @@ def sum(
     >>> lazyt.masked.sum(x, 1, mask=mask)
     tensor([1., 0.])
     """
-    dims = _dims(dim, input.ndim)
+    dims = _dims(dim, input)
     found: Tensor = _filled(input, mask, 0).sum(dims, keepdim, dtype=_total_dtype(input, dtype))
     return found
 
@@ -147,7 +155,7 @@ def prod(
     tensor([ 1., 12.])
     """
     result = _filled(input, mask, 1).to(_total_dtype(input, dtype))
-    for place in reversed(_dims(dim, input.ndim)):
+    for place in reversed(_dims(dim, input)):
         result = result.prod(place, keepdim)
     return result
 
@@ -162,8 +170,8 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = 
     >>> lazyt.masked.cumsum(lazyt.tensor([1.0, 2, 3]), 0, mask=lazyt.tensor([True, False, True]))
     tensor([1., 1., 4.])
     """
+    place = _dims(dim, input)[0]
     kind = input.dtype if dtype is None else dtype
-    place = _dims(dim, input.ndim)[0]
     found: Tensor = _filled(input, mask, 0).cumsum(place, dtype=kind)
     return found
 
@@ -178,8 +186,8 @@ def cumprod(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None =
     >>> lazyt.masked.cumprod(lazyt.tensor([5.0, 2, 3]), 0, mask=lazyt.tensor([True, False, True]))
     tensor([ 5.,  5., 15.])
     """
+    place = _dims(dim, input)[0]
     kind = input.dtype if dtype is None else dtype
-    place = _dims(dim, input.ndim)[0]
     found: Tensor = _filled(input, mask, 1).cumprod(place, dtype=kind)
     return found
 
@@ -199,7 +207,7 @@ def amax(
     tensor([1., -inf])
     """
     whole = _filled(input, mask, _below("amax"))
-    found: Tensor = lazyt.amax(whole, _dims(dim, input.ndim), keepdim)
+    found: Tensor = lazyt.amax(whole, _dims(dim, input), keepdim)
     return found.to(input.dtype if dtype is None else dtype)
 
 
@@ -218,7 +226,7 @@ def amin(
     tensor([2, 3])
     """
     whole = _filled(input, mask, _above("amin"))
-    found: Tensor = lazyt.amin(whole, _dims(dim, input.ndim), keepdim)
+    found: Tensor = lazyt.amin(whole, _dims(dim, input), keepdim)
     return found.to(input.dtype if dtype is None else dtype)
 
 
@@ -285,6 +293,7 @@ def mean(
     >>> lazyt.masked.mean(x, 1, mask=mask)
     tensor([1.0000, 3.5000])
     """
+    dims = _dims(dim, input)
     kind = input.dtype if dtype is None else dtype
     if not (kind.is_floating_point or kind.is_complex):
         which = "Input" if dtype is None else "Optional"
@@ -292,7 +301,6 @@ def mean(
             f"mean(): Could not infer output dtype. {which} dtype must be either a floating point "
             f"or complex dtype. Got: {kind}"
         )
-    dims = _dims(dim, input.ndim)
     total = sum(input, dim, keepdim=keepdim, dtype=kind, mask=mask)
     found: Tensor = total / _count(input, dims, keepdim, mask)
     return found
@@ -316,7 +324,7 @@ def median(
     >>> lazyt.masked.median(x, mask=mask)
     tensor(2.)
     """
-    place = _dims(dim, input.ndim)[0]
+    place = _dims(dim, input)[0]
     real = input.dtype.is_floating_point
     whole = _filled(input if real else input.float(), mask, math.nan)
     found: Tensor = lazyt.nanmedian(whole, place, keepdim).values
@@ -344,7 +352,7 @@ def logsumexp(
     >>> lazyt.masked.logsumexp(x, mask=mask)
     tensor(0.6931)
     """
-    dims = _dims(dim, input.ndim)
+    dims = _dims(dim, input)
     lowest = -math.inf if input.dtype.is_complex else _below("logsumexp")
     found: Tensor = lazyt.logsumexp(_filled(input, mask, lowest), dims, keepdim)
     return found.to(input.dtype if dtype is None else dtype)
@@ -392,12 +400,13 @@ def norm(
     >>> lazyt.masked.norm(x, mask=mask)
     tensor(5.)
     """
+    dims = _dims(dim, input)
     kind = input.dtype if dtype is None else dtype
     order = 2.0 if ord is None else ord
     if mask is not None and order == -math.inf and not input.dtype.is_floating_point:
         raise NoNormError(f"input must be floating point, got {input.dtype}")
     whole = _filled(input, mask, math.inf if order == -math.inf else 0)
-    found: Tensor = vector_norm(whole, order, _dims(dim, input.ndim), keepdim, dtype=kind)
+    found: Tensor = vector_norm(whole, order, dims, keepdim, dtype=kind)
     return found
 
 
@@ -406,13 +415,13 @@ def _variance(
     dtype: Any, mask: Tensor | None,
 ) -> Tensor:  # fmt: skip
     if unbiased is not None and correction is not None:
-        raise LazytError("Only one of unbiased and correction may be given")
-    fewer = correction if correction is not None else float(unbiased is not False)
+        raise TwoCorrectionsError("Only one of unbiased and correction may be given")
+    dims = _dims(dim, input)
+    fewer = float(correction) if correction is not None else float(unbiased is not False)
     kind = input.dtype if dtype is None else dtype
     if dtype is None and not (kind.is_floating_point or kind.is_complex):
         kind = lazyt.float32
     inner = kind if kind.is_floating_point or kind.is_complex else lazyt.float32
-    dims = _dims(dim, input.ndim)
     average = sum(input, dim, keepdim=True, dtype=kind, mask=mask) / _count(input, dims, True, mask)
     offset = input - average
     total = sum(offset * offset.conj(), dim, keepdim=keepdim, dtype=inner, mask=mask)
@@ -472,7 +481,7 @@ def softmax(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None =
     tensor([0.5000, 0.5000, 0.0000])
     """
     whole = _filled(input, mask, _below("amax"))
-    place = _dims(dim, input.ndim)[0]
+    place = _dims(dim, input)[0]
     found: Tensor = F.softmax(whole, place, dtype=input.dtype if dtype is None else dtype)
     return found
 
@@ -488,7 +497,7 @@ def log_softmax(
     tensor([-0.6931, -0.6931,    -inf])
     """
     whole = _filled(input, mask, _below("amax"))
-    place = _dims(dim, input.ndim)[0]
+    place = _dims(dim, input)[0]
     found: Tensor = F.log_softmax(whole, place, dtype=input.dtype if dtype is None else dtype)
     return found
 
@@ -502,7 +511,7 @@ def softmin(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None =
     tensor([0., 1., 0.])
     """
     whole = _filled(input, mask, _above("amin"))
-    place = _dims(dim, input.ndim)[0]
+    place = _dims(dim, input)[0]
     found: Tensor = F.softmin(whole, place, dtype=input.dtype if dtype is None else dtype)
     return found
 

@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from lazyt import ops
-from lazyt.errors import DTypeError, LazytError, ShapeError
+from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
 from lazyt.functional.linalg.decompositions import singular_parts
 from lazyt.functional.linalg.matrices import check_floating, check_matrix, require_square
 from lazyt.functional.linalg.solvers import inv_ex
@@ -294,12 +294,12 @@ def nuclear_norm(
 ) -> Tensor:
     """The sum of the singular values of a matrix, or of matrices in the two dimensions ``dim``.
 
-    Raises ShapeError without ``dim`` for other ranks than 2.
+    Without ``dim`` these are the last two; raises ShapeError for less than two dimensions.
     """
     require_tensor(input, "nuclear_norm")
     if isinstance(dim, bool):  # nuclear_norm(input, keepdim)
         dim, keepdim = None, dim
-    if dim is None and len(input.shape) != 2:
+    if dim is None and len(input.shape) < 2:
         raise ShapeError(
             f"Expected a tensor with 2 dimensions, but got a tensor with {len(input.shape)} "
             f"dimension{'' if len(input.shape) == 1 else 's'} instead."
@@ -309,13 +309,19 @@ def nuclear_norm(
 
 @function()
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
-    """The norm over all dimensions but ``dim``, which are kept; over all for -1."""
+    """The norm over all dimensions but ``dim``, which are kept; over all for -1.
+
+    Raises BoundsError for tensors without dimensions.
+    """
     require_tensor(v, "norm_except_dim", "v")
     if dim == -1:
         return norm(v, pow)
     rank = len(v.shape)
+    if not rank:
+        raise BoundsError("norm_except_dim takes tensors with at least one dimension")
     kept = normalize_dim(dim, rank)
-    return norm(v, pow, [a for a in range(rank) if a != kept], keepdim=True)
+    others = [a for a in range(rank) if a != kept]
+    return norm(v, pow, others, keepdim=True) if others else norm(v.unsqueeze(1), pow, [1])
 
 
 @function(method=True, cast="full")

@@ -193,6 +193,7 @@ def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
     """``alpha_dropout`` of whole channels [N, C, *]. Raises ProbabilityError, ShapeError."""
+    require_tensor(input, "feature_alpha_dropout")
     check_probability(p)
     shape = _feature_mask(input) if training and p else ()
     return _alpha_dropped(input, p, training, inplace, shape)

@@ -242,9 +242,14 @@ def hinge_embedding_loss(
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
 ) -> Tensor:
-    """``nn.functional.margin_ranking_loss``. Raises ShapeError."""
+    """``nn.functional.margin_ranking_loss`` of operands that broadcast, of any ranks.
+
+    Raises ShapeError.
+    """
+    loss = (margin - target * (input1 - input2)).clamp_min(0)
     name = _name_of(reduction)
-    return class_losses.margin_ranking_loss(input1, input2, target, margin, reduction=name)
+    found: Tensor = loss if name == "none" else getattr(loss, name)()
+    return found
 
 
 @function(cast="full")

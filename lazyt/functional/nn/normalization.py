@@ -125,9 +125,14 @@ def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
     eps: float | None = None,
 ) -> Tensor:  # fmt: skip
-    """Division by the root of the mean square (Zhang & Sennrich 2019). Raises ShapeError."""
+    """Division by the root of the mean square (Zhang & Sennrich 2019).
+
+    Raises ShapeError, and NoKernelError for whole numbers.
+    """
     require_tensor(input, "rms_norm")
     axes = _check_normalized(input, normalized_shape, {"weight": weight}, "")
+    if input.dtype.kind not in "fc":
+        refuse("rms_norm", input.dtype)
     node = ops.cast(input.node, input.dtype.compute)
     square = mean_node(mapped(_MUL, (node, node), node.dtype, None), axes, True)
     tiny = {"float64": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}

@@ -412,12 +412,14 @@ def expand(input: Tensor, *size: Any) -> Tensor:
         else:
             extent = 1
             step = new[axis + 1] * steps[axis + 1] if axis + 1 < len(new) else 1
-        if new[axis] == -1:
+        if new[axis] < 0:
             if old < 0:
                 raise ShapeError(
-                    "The expanded size of the tensor (-1) isn't allowed in a leading, "
+                    f"The expanded size of the tensor ({new[axis]}) isn't allowed in a leading, "
                     f"non-existing dimension {axis}"
                 )
+            if new[axis] != -1:
+                raise ShapeError(f"expand: a size of {new[axis]} in dimension {axis}")
             new[axis] = extent
         elif new[axis] != extent:
             if extent != 1:
