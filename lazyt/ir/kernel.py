@@ -285,14 +285,14 @@ class Routine:
 
     Attributes:
         name: the word that a CallPhase has.
-        writes, work: type and shape of each buffer beside the first one it reads; None where the
-            routine's user says how much scratch it needs.
+        writes, work: type and shape of each buffer beside the first one it reads; None where
+            settings decide that.
         settings: names of its numbers.
         reads: how many buffers it reads.
     """
 
     name: str
-    writes: tuple[Wanted, ...]
+    writes: tuple[Wanted | None, ...]
     work: tuple[Wanted | None, ...]
     settings: tuple[str, ...]
     reads: int = 1
@@ -343,19 +343,14 @@ def half_spectrum(source: Buffer) -> tuple[DType, tuple[int, ...]]:
     return source.dtype, (*source.shape[:-1], source.shape[-1] // 2 + 1, 2)
 
 
-def real_points(source: Buffer) -> tuple[DType, tuple[int, ...]]:
-    """The real points of a row of which that is the spectrum."""
-    return source.dtype, (*source.shape[:-2], 2 * (source.shape[-2] - 1))
-
-
-_STAGES = ("rows", "columns", "first", "second", "sign")
+_STAGES = ("points", "rows", "columns", "first", "second", "whole", "sign")
 
 #: Sorting: every row in ascending (or descending) order: its values, the permutation that sorts it,
 #: or both. Equal elements stay in order; NaN is the largest; 0 equals -0.
 #: Fourier transforms: every row of complex points (pairs along a last axis), of real points to the
 #: first half of their spectrum, and back. The second buffer has the constants, for ``rows`` times
-#: ``columns`` complex points in stages of the sizes that ``first`` and ``second`` pack
-#: (``ops/fourier/tables.py``).
+#: ``columns`` complex points in stages of the sizes that ``first`` and ``second`` pack; with
+#: ``whole`` real points are complex ones, too (``ir/fourier/tables.py``).
 ROUTINES: dict[str, Routine] = {
     routine.name: routine
     for routine in (
@@ -364,6 +359,6 @@ ROUTINES: dict[str, Routine] = {
         Routine("sort_both", (same, positions), (twice, positions), ("descending",)),
         Routine("fourier_complex", (same,), (None,), _STAGES, 2),
         Routine("fourier_half", (half_spectrum,), (None,), _STAGES, 2),
-        Routine("fourier_real", (real_points,), (None,), _STAGES, 2),
+        Routine("fourier_real", (None,), (None,), _STAGES, 2),
     )
 }

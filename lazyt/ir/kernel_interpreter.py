@@ -18,7 +18,7 @@ import numpy as np
 
 from lazyt.errors import BoundsError, InternalError, ShapeError
 from lazyt.ir.dtypes import DType, bfloat16, decode_bfloat16, encode_bfloat16, float16
-from lazyt.ir.fourier.evaluation import transformed
+from lazyt.ir.fourier.evaluation import of_any_shape
 from lazyt.ir.fourier.tables import lanes
 from lazyt.ir.index import (
     Axis,
@@ -589,9 +589,12 @@ class _Interpreter:
         buffer, source = self.arrays[phase.reads[0]]
         if phase.routine.startswith("fourier_"):
             _, table = self.arrays[phase.reads[1]]
-            kind, sign = phase.routine.removeprefix("fourier_"), dict(phase.settings)["sign"]
-            found = transformed(kind, sign, source, table, lanes(buffer.dtype))
-            self.arrays[phase.writes[0]][1][...] = found
+            kind, given = phase.routine.removeprefix("fourier_"), dict(phase.settings)
+            target = self.arrays[phase.writes[0]][1]
+            target[...] = of_any_shape(
+                kind, given["sign"], given["points"], source, target.shape, table,
+                lanes(buffer.dtype),
+            )  # fmt: skip
             return
         if not phase.routine.startswith("sort_"):
             raise InternalError("ir.kernel_interpreter", f"unknown routine {phase.routine}")

@@ -10,11 +10,12 @@ import pytest
 import lazyt
 from lazyt.ir.dtypes import float32, float64
 from lazyt.ir.fourier.evaluation import transformed
-from lazyt.ir.fourier.tables import KINDS, lanes, plan_of, table
+from lazyt.ir.fourier.tables import KINDS, lanes, plan_of, row_sizes, table
 
 Array = np.ndarray[Any, Any]
-#: Powers of two with an even and an odd exponent, every stage, few columns, and columns left over.
-COUNTS = [36, 512, 31 * 17, 1001, 4096, 2310]
+#: Powers of two with an even and an odd exponent, stages of all sizes, odd numbers, few columns and
+#: columns left over, a prime and twice a prime, which take a convolution.
+COUNTS = [36, 512, 31 * 17, 1001, 4096, 2310, 101, 2 * 67]
 
 
 def pairs(x: Array) -> Array:
@@ -24,21 +25,20 @@ def pairs(x: Array) -> Array:
 
 def rows(kind: str, n: int, dtype: Any) -> Array:
     rng = np.random.default_rng(n)
-    shape = {"complex": (3, n, 2), "half": (3, 2 * n), "real": (3, n + 1, 2)}[kind]
-    return rng.standard_normal(shape).astype(dtype)
+    return rng.standard_normal((3, row_sizes(kind, n)[0])).astype(dtype)
 
 
-def by_kernel(kind: str, sign: int, x: Array) -> lazyt.Tensor:
+def by_kernel(kind: str, sign: int, n: int, x: Array) -> lazyt.Tensor:
     """What the functions that make such transforms give."""
     if kind == "half":
         name = "rfft" if sign < 0 else "ihfft"
         given = lazyt.tensor(x)
     else:
-        given = lazyt.view_as_complex(lazyt.tensor(x))
+        given = lazyt.view_as_complex(lazyt.tensor(x.reshape(3, -1, 2)))
         forward, back = ("fft", "ifft") if kind == "complex" else ("hfft", "irfft")
         name = forward if sign < 0 else back
     norm = "backward" if sign < 0 else "forward"
-    found: lazyt.Tensor = getattr(lazyt.fft, name)(given, norm=norm)
+    found: lazyt.Tensor = getattr(lazyt.fft, name)(given, n, norm=norm)
     return found
 
 
@@ -47,13 +47,14 @@ def by_kernel(kind: str, sign: int, x: Array) -> lazyt.Tensor:
 def test_kernels_have_the_bits_of_the_interpreter(n: int, dtype: Any) -> None:
     named = float32 if dtype is np.float32 else float64
     every = [(kind, sign, rows(kind, n, dtype)) for kind in KINDS for sign in (-1, 1)]
-    made = [by_kernel(*given) for given in every]
+    made = [by_kernel(kind, sign, n, x) for kind, sign, x in every]
     lazyt.realize(*made)
     for (kind, sign, x), tensor in zip(every, made):
         constants = table(kind, n, 1.0, named).astype(dtype)
-        expected = transformed(kind, sign, x, constants, lanes(named))
+        expected = transformed(kind, sign, n, x, constants, lanes(named))
         found = tensor.numpy()
-        assert np.array_equal(found if kind == "real" else pairs(found), expected)
+        found = found if kind == "real" else pairs(found)
+        assert np.array_equal(found.reshape(3, -1), expected)
 
 
 def test_rows_and_threads_do_not_change_a_bit() -> None:
@@ -62,6 +63,7 @@ def test_rows_and_threads_do_not_change_a_bit() -> None:
     whole = lazyt.fft.fft(lazyt.tensor(x)).numpy()
     assert np.array_equal(lazyt.fft.fft(lazyt.tensor(x[17])).numpy(), whole[17])
     half = lazyt.fft.rfft(lazyt.tensor(x[:3].real.copy())).numpy()
+    shorter = lazyt.fft.rfft(lazyt.tensor(x[:3, :2048].real.copy())).numpy()
     for threads in (1, 3, 40):
         with lazyt.config.override(threads=threads):
             for count in (1, 40):
@@ -70,10 +72,12 @@ def test_rows_and_threads_do_not_change_a_bit() -> None:
             found = lazyt.fft.rfft(lazyt.tensor(x[:3].real.copy())).numpy()
             assert np.array_equal(found, half)
             back = lazyt.fft.irfft(lazyt.tensor(half)).numpy()
+            few = lazyt.fft.rfft(lazyt.tensor(x[:3, :2048].real.copy())).numpy()
+            assert np.array_equal(few, shorter)
             assert np.abs(back - x[:3].real).max() < 2e-6
 
 
-@pytest.mark.parametrize("n", [256, 1000, 1 << 16, 3**9])
+@pytest.mark.parametrize("n", [256, 1000, 1 << 16, 3**9, 1021])
 def test_errors_are_a_few_units(n: int) -> None:
     rng = np.random.default_rng(0)
     x = (rng.standard_normal(n) + 1j * rng.standard_normal(n)).astype("complex64")
@@ -94,20 +98,16 @@ def test_rows_are_transformed_by_one_kernel() -> None:
     assert len(lazyt.explain(*made).kernels) == len(made)
 
 
-def test_what_has_no_plan() -> None:
-    assert [n for n in range(1, 20) if plan_of(n) is not None] == [
-        4,
-        6,
-        8,
-        9,
-        10,
-        12,
-        14,
-        15,
-        16,
-        18,
-    ]
-    assert plan_of(17) is None and plan_of(67 * 64) is None and plan_of(1 << 25) is None
+def test_plans() -> None:
+    plan = plan_of("complex", 4096)
+    assert plan is not None and plan[:4] == (64, 64, (8, 8), (8, 8)) and not plan.whole
+    for kind, n, whole, length in (
+        ("complex", 67 * 8, True, 2048), ("half", 512, False, 256), ("half", 1001, True, 1001),
+        ("real", 2 * 67, True, 512), ("complex", 1001, False, 1001),
+    ):  # fmt: skip
+        plan = plan_of(kind, n)
+        assert plan is not None and (plan.whole, plan.a * plan.b) == (whole, length)
+    assert plan_of("complex", 67 * 64) is None and plan_of("complex", 1 << 25) is None
 
 
 @pytest.mark.lazy

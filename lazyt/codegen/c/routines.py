@@ -9,7 +9,7 @@ from lazyt.codegen.c.family import Expressions
 from lazyt.codegen.loops.forms import SERIAL_WORK
 from lazyt.errors import LazytError
 from lazyt.ir.dtypes import DType, order_numbers
-from lazyt.ir.fourier.tables import KINDS
+from lazyt.ir.fourier.tables import KINDS, row_sizes
 from lazyt.ir.kernel import CallPhase, CustomPhase
 
 #: Multiply-adds that a byte of a user's kernel is taken to cost.
@@ -77,11 +77,10 @@ def _fourier_c(phase: CallPhase, e: Expressions) -> list[ct.Node]:
     given = dict(phase.settings)
     kind = phase.routine.removeprefix("fourier_")
     length = given["rows"] * given["columns"]
-    size = {"complex": 2 * length, "half": 2 * length, "real": 2 * length + 2}[kind]
-    rows = math.prod(source.shape) // size
+    rows = math.prod(source.shape) // row_sizes(kind, given["points"])[0]
     numbers = [
-        rows, given["rows"], given["columns"], given["first"], given["second"],
-        int(given["sign"] > 0), KINDS.index(kind),
+        rows, given["points"], given["rows"], given["columns"], given["first"], given["second"],
+        int(given["sign"] > 0), KINDS.index(kind), given["whole"],
     ]  # fmt: skip
     buffers = (*phase.reads, target.name, *phase.work)
     serial = rows * length * FOURIER_COST * math.log2(length) < SERIAL_WORK

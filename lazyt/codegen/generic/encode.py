@@ -29,7 +29,7 @@ from lazyt.codegen.generic.recipes import (
     strides_under,
 )
 from lazyt.ir.dtypes import DType, float32, int64, order_numbers, uint8, uint32
-from lazyt.ir.fourier.tables import KINDS, pack_stages, plan_of, points, work_size
+from lazyt.ir.fourier.tables import KINDS, pack_stages, plan_of, row_sizes, work_size
 from lazyt.ir.graph import Head, Node, Source
 from lazyt.ir.op import reduction_runs
 from lazyt.ir.scalar import Const
@@ -945,18 +945,16 @@ class Encoder:
     def _fourier(self, node: Node) -> View:
         (view, is_copy), (table, is_made) = map(self._packed_value, node.inputs)
         to = self._new(node)
-        kind, sign, _ = node.params
-        count = points(kind, view.shape)
-        plan = plan_of(count)
+        kind, sign, n, _ = node.params
+        plan = plan_of(kind, n)
         assert plan is not None
-        size = 2 * count if kind != "half" else 2 * count + 2
-        rows = node.size // size
+        rows = node.size // row_sizes(kind, n)[1]
         begin = self._begin(fourier_of(view.dtype), to.block)
         self._words += (
-            rows, plan.a, plan.b, pack_stages(plan.first), pack_stages(plan.second),
-            int(sign > 0), KINDS.index(kind),
+            rows, n, plan.a, plan.b, pack_stages(plan.first), pack_stages(plan.second),
+            int(sign > 0), KINDS.index(kind), int(plan.whole),
         )  # fmt: skip
-        scratch = self._temporary((work_size(rows, count, view.dtype),), view.dtype)
+        scratch = self._temporary((work_size(kind, rows, n, view.dtype),), view.dtype)
         for item in (view, table, to, scratch):
             self._place(item)
         self._end(begin)

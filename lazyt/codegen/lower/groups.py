@@ -12,7 +12,7 @@ from lazyt.codegen.lower.heavy import lower_contract, lower_scan, lower_scatter,
 from lazyt.codegen.lower.rows import lower_band_rows, lower_rows
 from lazyt.errors import InternalError, LazytError
 from lazyt.ir.dtypes import DType, int64
-from lazyt.ir.fourier.tables import pack_stages, plan_of, points, work_size
+from lazyt.ir.fourier.tables import pack_stages, plan_of, row_sizes, work_size
 from lazyt.ir.graph import Node, source_text
 from lazyt.ir.group import Group
 from lazyt.ir.index import Axis, Load, delinearize, replace_axes, sub_expressions, variable
@@ -215,15 +215,14 @@ def lower_fourier(group: Group, buffers: Buffers) -> list[AnyPhase]:
             read = _scratch(buffers, source.dtype, source.shape)
             phases.append(_fill(read, source, buffers))
         reads.append(read.name)
-    kind, sign, _ = node.params
-    source = node.inputs[0]
-    n = points(kind, source.shape)
-    plan = plan_of(n)
+    kind, sign, n, _ = node.params
+    plan = plan_of(kind, n)
     assert plan is not None
-    work = _scratch(buffers, node.dtype, (work_size(node.size // n, n, node.dtype),))
+    count = node.size // row_sizes(kind, n)[1]
+    work = _scratch(buffers, node.dtype, (work_size(kind, count, n, node.dtype),))
     settings = (
-        ("rows", plan.a), ("columns", plan.b), ("first", pack_stages(plan.first)),
-        ("second", pack_stages(plan.second)), ("sign", sign),
+        ("points", n), ("rows", plan.a), ("columns", plan.b), ("first", pack_stages(plan.first)),
+        ("second", pack_stages(plan.second)), ("whole", int(plan.whole)), ("sign", sign),
     )  # fmt: skip
     written = (buffers.of(node).name,)
     phases.append(CallPhase(f"fourier_{kind}", tuple(reads), written, (work.name,), settings))

@@ -367,6 +367,8 @@ static __attribute__((noinline, unused)) void lz_fourier_across_@S(const lz_four
 
 //@ lz_fourier_q_@S [floats]
 // Four numbers, and parts of four complex ones in order or reversed.
+// Products of complex numbers are vectors of real and of imaginary parts, single ones too: gcc makes
+// one operation with one rounding of the sum and difference of neighbours, whatever it is told.
 typedef lz_@S lz_fourier_q_@S __attribute__((vector_size(@{16|32}), aligned(@{4|8}), may_alias));
 #if defined(__clang__) || __GNUC__ >= 12
 #define LZ_FOURIER_MIX(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
@@ -382,7 +384,7 @@ static __attribute__((noinline, unused)) void lz_fourier_halved_@S(lz_i64 n, lz_
     const lz_@S *w, lz_i64 first, lz_i64 last, lz_@S sign) {
   typedef lz_fourier_q_@S Q;
   const lz_@S *sine = w + n / 2 + 1;
-  if (first == 0) {
+  if (first == 0 && last > 0) {
     lz_@S x = z[0], y = z[1];
     z[0] = (x + y) * 2;
     z[2 * n] = (x - y) * 2;
@@ -407,12 +409,13 @@ static __attribute__((noinline, unused)) void lz_fourier_halved_@S(lz_i64 n, lz_
   }
   for (; first < last; first++) {
     lz_@S *low = z + 2 * first, *high = z + 2 * (n - first);
-    lz_@S xr = low[0], xi = low[1], yr = high[0], yi = high[1], c = w[first], s = -sine[first];
-    LZ_HALVED(lz_@S)
-    high[0] = br;
-    high[1] = bi;
-    low[0] = ar;
-    low[1] = ai;
+    Q xr = {low[0]}, xi = {low[1]}, yr = {high[0]}, yi = {high[1]}, c = {w[first]};
+    Q s = {-sine[first]};
+    LZ_HALVED(Q)
+    high[0] = br[0];
+    high[1] = bi[0];
+    low[0] = ar[0];
+    low[1] = ai[0];
   }
 #undef LZ_HALVED
 }
@@ -424,7 +427,7 @@ static __attribute__((noinline, unused)) void lz_fourier_joined_@S(lz_i64 n, con
     const lz_@S *w, lz_i64 first, lz_i64 last, lz_@S sign) {
   typedef lz_fourier_q_@S Q;
   const lz_@S *sine = w + n / 2 + 1;
-  if (first == 0) {
+  if (first == 0 && last > 0) {
     z[0] = x[0] + x[2 * n];
     z[1] = x[0] - x[2 * n];
     first = 1;
@@ -449,26 +452,103 @@ static __attribute__((noinline, unused)) void lz_fourier_joined_@S(lz_i64 n, con
   }
   for (; first < last; first++) {
     const lz_@S *low = x + 2 * first, *high = x + 2 * (n - first);
-    lz_@S xr = low[0], xi = low[1], yr = high[0], yi = high[1], c = w[first], s = sine[first];
-    LZ_JOINED(lz_@S)
-    z[2 * (n - first)] = br;
-    z[2 * (n - first) + 1] = bi;
-    z[2 * first] = ar;
-    z[2 * first + 1] = ai;
+    Q xr = {low[0]}, xi = {low[1]}, yr = {high[0]}, yi = {high[1]}, c = {w[first]};
+    Q s = {sine[first]};
+    LZ_JOINED(Q)
+    z[2 * (n - first)] = br[0];
+    z[2 * (n - first) + 1] = bi[0];
+    z[2 * first] = ar[0];
+    z[2 * first + 1] = ai[0];
   }
 #undef LZ_JOINED
 }
 
+//@ lz_fourier_chirp_@S [floats]
+// n complex numbers, and up to three behind them, times those of w, in place.
+LZ_LONG_FN void lz_fourier_chirp_@S(lz_i64 n, lz_@S *z, const lz_@S *w) {
+  typedef lz_fourier_q_@S Q;
+  for (lz_i64 k = 0; k < 2 * n; k += 8) {
+    Q p = *(Q *)(z + k), q = *(Q *)(z + k + 4), u = *(const Q *)(w + k), v = *(const Q *)(w + k + 4);
+    Q x = LZ_FOURIER_MIX(p, q, 0, 2, 4, 6), y = LZ_FOURIER_MIX(p, q, 1, 3, 5, 7);
+    Q c = LZ_FOURIER_MIX(u, v, 0, 2, 4, 6), s = LZ_FOURIER_MIX(u, v, 1, 3, 5, 7);
+    Q r = x * c - y * s, i = x * s + y * c;
+    *(Q *)(z + k) = LZ_FOURIER_MIX(r, i, 0, 4, 1, 5);
+    *(Q *)(z + k + 4) = LZ_FOURIER_MIX(r, i, 2, 6, 3, 7);
+  }
+}
+
+//@ lz_fourier_whole_@S [floats]
+// One row of n points, seen as complex ones whatever the kind. Where a plan is for more points, by a
+// convolution with a chirp (Bluestein, "A linear filtering approach to the computation of discrete
+// Fourier transform", 1970): `turns` has the chirp, the spectrum of the one to convolve with, and the
+// chirp once more with the scale. `z` is scratch for as many points as the plan is for.
+static __attribute__((noinline, unused)) void lz_fourier_whole_@S(const lz_fourier_plan *p, lz_i64 n,
+    lz_i64 kind, lz_i64 exchanged, const lz_@S *x, lz_@S *y, const lz_@S *table, const lz_@S *along,
+    const lz_@S *middle, const lz_@S *turns, lz_@S *z, lz_@S *work, lz_@S *block, const lz_i32 *oa,
+    const lz_i32 *ob) {
+  const lz_i64 length = p->a * p->b, half = n / 2 + 1;
+  const int re = exchanged ? 1 : 0, im = 1 - re;
+  if (kind == 0)
+    for (lz_i64 k = 0; k < n; k++) {
+      z[2 * k + re] = x[2 * k];
+      z[2 * k + im] = x[2 * k + 1];
+    }
+  else if (kind == 1)
+    for (lz_i64 k = 0; k < n; k++) {
+      z[2 * k + re] = x[k];
+      z[2 * k + im] = 0;
+    }
+  else {
+    for (lz_i64 k = 0; k < half; k++) {
+      z[2 * k + re] = x[2 * k];
+      z[2 * k + im] = x[2 * k + 1];
+    }
+    z[im] = 0;
+    if (n % 2 == 0) z[n + im] = 0;
+    for (lz_i64 k = half; k < n; k++) {
+      z[2 * k + re] = x[2 * (n - k)];
+      z[2 * k + im] = -x[2 * (n - k) + 1];
+    }
+  }
+  if (length > n) {
+    lz_fourier_chirp_@S(n, z, turns);
+    for (lz_i64 k = 2 * n; k < 2 * length; k++) z[k] = 0;
+  }
+  lz_fourier_plan back = *p;
+  for (int time = 0; time < (length > n ? 2 : 1); time++) {
+    if (time == 1) lz_fourier_chirp_@S(length, z, turns + 2 * n);
+    back.exchanged = time;
+    for (lz_i64 k = 0; k < p->wide; k++)
+      lz_fourier_down_@S(&back, k, z, work, table, middle, block, oa);
+    for (lz_i64 k = 0; k < p->high; k++) lz_fourier_across_@S(&back, k, work, z, along, ob);
+  }
+  if (length > n) lz_fourier_chirp_@S(n, z, turns + 2 * n + 2 * length);
+  if (kind == 2) {
+    for (lz_i64 k = 0; k < n; k++) y[k] = z[2 * k + re];
+    return;
+  }
+  const lz_i64 count = kind == 0 ? n : half;
+  for (lz_i64 k = 0; k < count; k++) {
+    y[2 * k] = z[2 * k + re];
+    y[2 * k + 1] = z[2 * k + im];
+  }
+  if (kind == 1) y[1] = 0;
+  if (kind == 1 && n % 2 == 0) y[n + 1] = 0;
+}
+
 //@ lz_fourier_@S [floats]
-// Transforms of `rows` rows of a * b complex numbers (`kind` 0), or of twice as many real points to
-// the first half of their spectrum (1), or back (2). `work` has a * b numbers, rounded up to whole
-// blocks, for each of up to lz_fourier_slots rows, and as many blocks of a rows.
-static __attribute__((noinline, unused)) void lz_fourier_@S(lz_i64 rows, lz_i64 a, lz_i64 b,
-    lz_i64 first, lz_i64 second, lz_i64 exchanged, lz_i64 kind, const lz_@S *x, const lz_@S *table,
-    lz_@S *y, lz_@S *work, int threads) {
+// Transforms of `rows` rows of n complex numbers (`kind` 0), of real ones to the first half of their
+// spectrum (1), or back (2). a * b is n, or half of it for pairs of real points; with `whole` it is the
+// number of complex points to transform instead. `work` has, for each of up to lz_fourier_slots rows,
+// a * b numbers rounded up to whole blocks, and twice a * b elements with `whole`; and as many blocks
+// of a rows.
+static __attribute__((noinline, unused)) void lz_fourier_@S(lz_i64 rows, lz_i64 points, lz_i64 a,
+    lz_i64 b, lz_i64 first, lz_i64 second, lz_i64 exchanged, lz_i64 kind, lz_i64 whole,
+    const lz_@S *x, const lz_@S *table, lz_@S *y, lz_@S *work, int threads) {
   enum { W = lz_fourier_lanes_@S, ROW = lz_fourier_row_@S, MOST = lz_fourier_slots };
-  const lz_i64 n = a * b, half = n / 2 + 1, large = kind == 0 ? 2 * n : 2 * n + 2;
-  const lz_i64 from = kind == 2 ? large : 2 * n, to = kind == 1 ? large : 2 * n;
+  const lz_i64 n = a * b, half = n / 2 + 1, large = 2 * (points / 2 + 1);
+  const lz_i64 from = kind == 0 ? 2 * points : kind == 1 ? points : large;
+  const lz_i64 to = kind == 0 ? 2 * points : kind == 1 ? large : points;
   const lz_@S sign = (kind == 1) == (exchanged == 0) ? 1 : -1;
   const lz_fourier_plan p = {
       a, b, first, second, kind == 0 ? exchanged : kind == 2, (b + W - 1) / W, (a + W - 1) / W};
@@ -480,18 +560,25 @@ static __attribute__((noinline, unused)) void lz_fourier_@S(lz_i64 rows, lz_i64 
   lz_fourier_order(order_b, b, second);
   const lz_i32 *oa = order_a, *ob = order_b;
   const lz_i64 slots = rows < MOST ? rows : MOST, size = p.high * b * ROW;
-  lz_@S *blocks = work + slots * size;
-  const lz_i64 team = threads < MOST ? threads : MOST;
-  if (team == 1 || (rows >= 2 * team && team <= slots)) {
-#pragma omp parallel for num_threads(threads) if(team > 1) schedule(static, 1)
-    for (lz_i64 t = 0; t < team; t++)
-      for (lz_i64 r = t * rows / team; r < (t + 1) * rows / team; r++) {
+  const lz_i64 slot = size + (whole ? 2 * n : 0);
+  lz_@S *blocks = work + slots * slot;
+  // More parts than threads, because a thread may lose its core.
+  if (threads == 1 || whole || rows >= 2 * threads) {
+    const lz_i64 parts = threads == 1 ? 1 : slots;
+#pragma omp parallel for num_threads(threads) if(threads > 1 && rows > 1) schedule(dynamic, 1)
+    for (lz_i64 t = 0; t < parts; t++)
+      for (lz_i64 r = t * rows / parts; r < (t + 1) * rows / parts; r++) {
         const lz_@S *source = x + r * from;
-        lz_@S *target = y + r * to, *mine = work + t * size;
+        lz_@S *target = y + r * to, *mine = work + t * slot, *block = blocks + t * a * ROW;
+        if (whole) {
+          lz_fourier_whole_@S(&p, points, kind, exchanged, source, target, table, along, middle, turns,
+                              mine + size, mine, block, oa, ob);
+          continue;
+        }
         if (kind == 2) lz_fourier_joined_@S(n, source, target, turns, 0, half, sign);
         if (kind == 2) source = target;
         for (lz_i64 k = 0; k < p.wide; k++)
-          lz_fourier_down_@S(&p, k, source, mine, table, middle, blocks + t * a * ROW, oa);
+          lz_fourier_down_@S(&p, k, source, mine, table, middle, block, oa);
         for (lz_i64 k = 0; k < p.high; k++) lz_fourier_across_@S(&p, k, mine, target, along, ob);
         if (kind == 1) lz_fourier_halved_@S(n, target, turns, 0, half, sign);
       }
@@ -502,28 +589,30 @@ static __attribute__((noinline, unused)) void lz_fourier_@S(lz_i64 rows, lz_i64 
     const lz_@S *source = x + start * from;
     lz_@S *target = y + start * to;
     if (kind == 2)
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-      for (lz_i64 t = 0; t < team; t++)
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+      for (lz_i64 t = 0; t < MOST; t++)
         for (lz_i64 r = 0; r < count; r++)
-          lz_fourier_joined_@S(n, source + r * from, target + r * to, turns, t * half / team,
-                               (t + 1) * half / team, sign);
+          lz_fourier_joined_@S(n, source + r * from, target + r * to, turns, t * half / MOST,
+                               (t + 1) * half / MOST, sign);
     const lz_@S *given = kind == 2 ? target : source;
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-    for (lz_i64 t = 0; t < team; t++)
-      for (lz_i64 k = t * count * p.wide / team; k < (t + 1) * count * p.wide / team; k++) {
+    const lz_i64 stride = kind == 2 ? to : from;
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+    for (lz_i64 t = 0; t < MOST; t++)
+      for (lz_i64 k = t * count * p.wide / MOST; k < (t + 1) * count * p.wide / MOST; k++) {
         const lz_i64 r = k / p.wide;
-        lz_fourier_down_@S(&p, k % p.wide, given + r * 2 * n, work + r * size, table, middle,
+        lz_fourier_down_@S(&p, k % p.wide, given + r * stride, work + r * slot, table, middle,
                            blocks + t * a * ROW, oa);
       }
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (lz_i64 k = 0; k < count * p.high; k++) {
-      const lz_i64 r = k / p.high;
-      lz_fourier_across_@S(&p, k % p.high, work + r * size, target + r * to, along, ob);
-    }
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+    for (lz_i64 t = 0; t < MOST; t++)
+      for (lz_i64 k = t * count * p.high / MOST; k < (t + 1) * count * p.high / MOST; k++) {
+        const lz_i64 r = k / p.high;
+        lz_fourier_across_@S(&p, k % p.high, work + r * slot, target + r * to, along, ob);
+      }
     if (kind == 1)
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-      for (lz_i64 t = 0; t < team; t++)
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+      for (lz_i64 t = 0; t < MOST; t++)
         for (lz_i64 r = 0; r < count; r++)
-          lz_fourier_halved_@S(n, target + r * to, turns, t * half / team, (t + 1) * half / team, sign);
+          lz_fourier_halved_@S(n, target + r * to, turns, t * half / MOST, (t + 1) * half / MOST, sign);
   }
 }

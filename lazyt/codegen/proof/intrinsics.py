@@ -16,7 +16,7 @@ from lazyt.codegen.matmul.matrix_registers import SQUARE
 from lazyt.codegen.matmul.spec import ITEM_BYTES
 from lazyt.codegen.proof.facts import Form, Memory, Pointer
 from lazyt.ir.dtypes import float32, float64
-from lazyt.ir.fourier.tables import KINDS, table_size, work_size
+from lazyt.ir.fourier.tables import KINDS, plan_of, row_sizes, table_size, work_size
 
 _TILE = re.compile(
     r"lz_(gemm|slide|along|broad|lines)_[a-z0-9]+?_(\d+)x(\d+)v\d+(?:ahead)?(apart)?$"
@@ -86,20 +86,22 @@ def tile_accesses(name: str, arguments: Sequence[Any]) -> list[Access] | None:
 
 
 def _transform(arguments: Sequence[Any]) -> list[Access]:
-    """``(rows, a, b, first, second, sign, kind, x, table, y, work, threads)``."""
+    """``(rows, n, a, b, first, second, sign, kind, whole, x, table, y, work, threads)``."""
     places = [a for a in arguments if isinstance(a, Pointer)]
     forms = [a for a in arguments if isinstance(a, Form)]
     try:
-        rows, a, b, _, _, _, kind = map(_fixed, forms[:7])
+        rows, n, a, b, _, _, _, kind, whole = map(_fixed, forms[:9])
         x, table, y, work = places
         name = KINDS[kind]
         dtype = {4: float32, 8: float64}[x.item]
     except (IndexError, KeyError, ValueError):
         return []
-    half = 2 * (a * b + 1)
+    plan = plan_of(name, n)
+    if plan is None or (plan.a, plan.b, plan.whole) != (a, b, bool(whole)):
+        return []
+    before, after = row_sizes(name, n)
     sizes = (
-        rows * (half if name == "real" else 2 * a * b), table_size(name, a * b, dtype),
-        rows * (half if name == "half" else 2 * a * b), work_size(rows, a * b, dtype),
+        rows * before, table_size(name, n, dtype), rows * after, work_size(name, rows, n, dtype),
     )  # fmt: skip
     return [_whole(place, size) for place, size in zip((x, table, y, work), sizes)]
 

@@ -97,20 +97,16 @@ def _bluestein(x: Node, sign: int, scale: float) -> Node:
 
 
 def has_kernel(kind: str, n: int, x: Node) -> bool:
-    """Whether transforms of ``n`` points are one kernel where ``x`` is: on CPUs, of even numbers of
-    points in real ones, without large prime factors."""
-    count = n if kind == "complex" else n // 2
-    whole = kind == "complex" or n % 2 == 0
-    return whole and n > tables.DENSE and not place_of(x.form) and plan_of(count) is not None
+    """Whether transforms of ``n`` points are one kernel where ``x`` is, on CPUs only."""
+    return n > tables.DENSE and not place_of(x.form) and plan_of(kind, n) is not None
 
 
 def along_rows(
     kind: str, x: Node, n: int, sign: int, scale: float, pairs: bool = False
 ) -> Node:  # fmt: skip
     """The rows of an operand of the ``fourier`` op, transformed."""
-    count = n if kind == "complex" else n // 2
     dtype = x.dtype.part if x.dtype.kind == "c" else x.dtype
-    return fourier(kind, sign, x, tables.constants(kind, count, scale, dtype, ""), pairs)
+    return fourier(kind, sign, n, x, tables.constants(kind, n, scale, dtype, ""), pairs)
 
 
 def plane(x: Node, number: int) -> Node:

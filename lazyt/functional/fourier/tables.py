@@ -19,8 +19,8 @@ import numpy as np
 from lazyt.functional.creation.nesting import stored
 from lazyt.handle.device import transferred
 from lazyt.ir.dtypes import DType
+from lazyt.ir.fourier import tables as rows
 from lazyt.ir.fourier.tables import circle
-from lazyt.ir.fourier.tables import table as fourier_table
 from lazyt.ir.graph import Node
 
 Array = np.ndarray[Any, Any]
@@ -124,35 +124,20 @@ def chirp(n: int, sign: int, scale: float, dtype: DType, place: str) -> Node:
     return _leaf("chirp", (n, sign, scale), dtype, place)
 
 
-def _chirp(n: int, sign: int, scale: float) -> Array:
-    # k * k in whole numbers modulo 2n, which int64 holds for every n that memory does.
-    cos, sin = circle(np.arange(n) ** 2 % (2 * n), 2 * n)
-    return np.stack([cos * scale, sin * (sign * scale)])
-
-
 def chirp_spectrum(n: int, length: int, sign: int, dtype: DType, place: str) -> Node:
     """The transform over ``length`` points of the conjugate chirp that ``bluestein`` convolves
     with, divided by ``length``, [2, length]."""
     return _leaf("chirp_spectrum", (n, length, sign), dtype, place)
 
 
-def _chirp_spectrum(n: int, length: int, sign: int) -> Array:
-    re, im = _chirp(n, -sign, 1.0)
-    ring = np.zeros(length, np.complex128)
-    ring[:n] = re + 1j * im
-    ring[length - n + 1 :] = ring[1:n][::-1]
-    found = np.fft.fft(ring) / length
-    return np.stack([found.real, found.imag])
-
-
 def constants(kind: str, n: int, scale: float, dtype: DType, place: str) -> Node:
-    """The table of the ``fourier`` op; ``n`` is the number of complex points."""
+    """The table of the ``fourier`` op."""
     return _leaf("constants", (kind, n, scale, dtype), dtype, place)
 
 
 _TABLES: dict[str, Callable[..., Array]] = {
-    "matrix": _matrix, "half_matrix": _half_matrix, "twiddles": _twiddles, "chirp": _chirp,
-    "chirp_spectrum": _chirp_spectrum, "constants": fourier_table,
+    "matrix": _matrix, "half_matrix": _half_matrix, "twiddles": _twiddles, "chirp": rows.chirp,
+    "chirp_spectrum": rows.chirp_spectrum, "constants": rows.table,
 }  # fmt: skip
 
 

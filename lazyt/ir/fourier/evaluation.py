@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lazyt.ir.fourier.tables import plan_of, points, turn_count
+from lazyt.ir.fourier.tables import Plan, plan_of, row_sizes, turn_count
 
 Array = np.ndarray[Any, Any]
 Pair = tuple[Array, Array]
@@ -97,12 +97,9 @@ def _columns(re: Array, im: Array, stages: tuple[int, ...], turns: Array) -> tup
     return (re, im), turns
 
 
-def _rows(re: Array, im: Array, table: Array, wide: int) -> tuple[Pair, Array]:
+def _rows(re: Array, im: Array, plan: Plan, table: Array, wide: int) -> tuple[Pair, Array]:
     """Transforms of [batch, n] with a negative sign; and the rest of the table."""
-    batch, n = re.shape
-    plan = plan_of(n)
-    assert plan is not None
-    a, b, first, second = plan
+    (batch, n), (a, b, first, second, _) = re.shape, plan
     (re, im), table = _columns(re.reshape(batch, a, b), im.reshape(batch, a, b), first, table)
     rest = table[turn_count(b, second) :]
     blocks = -(-b // wide)
@@ -142,30 +139,75 @@ def _joined(x: Pair, cos: Array, sin: Array, sign: Any) -> Pair:
     return zr, zi
 
 
-def transformed(kind: str, sign: int, array: Array, table: Array, wide: int) -> Array:
-    """The rows of ``array``, of as many elements as the kind has, transformed; ``wide``: lanes."""
-    one = array.dtype.type(1)
-    if not array.size:
-        n = points(kind, array.shape)
-        last = {"complex": (n, 2), "half": (n + 1, 2), "real": (2 * n,)}[kind]
-        return np.zeros((*array.shape[: -1 - (kind != "half")], *last), array.dtype)
-    n = points(kind, array.shape)
+def _whole(
+    kind: str, sign: int, n: int, rows: Array, plan: Plan, table: Array, wide: int
+) -> Array:  # fmt: skip
+    """Rows of points that are complex ones whatever the kind, perhaps by a convolution."""
+    length = plan.a * plan.b
     if kind == "half":
-        lead = array.shape[:-1]
-        pairs = array.reshape(-1, n, 2)
-        z, turns = _rows(pairs[..., 0], pairs[..., 1], table, wide)
+        re, im = rows, np.zeros_like(rows)
+    else:
+        re, im = rows[:, ::2].copy(), rows[:, 1::2].copy()
+    if kind == "real":
+        im[:, 0] = 0
+        if n % 2 == 0:
+            im[:, -1] = 0
+        rest = np.arange(n - re.shape[1], 0, -1)
+        re, im = np.hstack([re, re[:, rest]]), np.hstack([im, -im[:, rest]])
+    if sign > 0:
+        re, im = im, re
+    if length == n:
+        (re, im), _ = _rows(re, im, plan, table, wide)
+    else:
+        begin = turn_count(plan.a, plan.first) + turn_count(plan.b, plan.second)
+        begin += -(-plan.b // wide) * plan.a * 2 * wide
+        u, v = table[begin:].reshape(-1, 2).T
+        re, im = _cross(re, im, u[:n], v[:n])
+        gap = ((0, 0), (0, length - n))
+        (re, im), _ = _rows(np.pad(re, gap), np.pad(im, gap), plan, table, wide)
+        re, im = _cross(re, im, u[n : n + length], v[n : n + length])
+        (im, re), _ = _rows(im, re, plan, table, wide)
+        re, im = _cross(re[:, :n], im[:, :n], u[n + length :][:n], v[n + length :][:n])
+    if sign > 0:
+        re, im = im, re
+    if kind == "real":
+        return re
+    if kind == "half":
+        re, im = re[:, : n // 2 + 1], im[:, : n // 2 + 1].copy()
+        im[:, 0] = 0
+        if n % 2 == 0:
+            im[:, -1] = 0
+    return np.stack([re, im], -1).reshape(len(re), -1)
+
+
+def transformed(kind: str, sign: int, n: int, rows: Array, table: Array, wide: int) -> Array:
+    """Rows of as many elements as the kind has of ``n`` points, transformed; ``wide``: lanes."""
+    plan = plan_of(kind, n)
+    assert plan is not None
+    if plan.whole:
+        return _whole(kind, sign, n, rows, plan, table, wide)
+    count, one = plan.a * plan.b, rows.dtype.type(1)
+    re, im = rows[:, ::2], rows[:, 1::2]
+    if kind == "half":
+        z, turns = _rows(re, im, plan, table, wide)
         cos, sin = np.split(turns, 2)
         re, im = _halved(z, cos, sin, -one if sign > 0 else one)
-        return np.stack([re, im], -1).reshape(*lead, n + 1, 2)
-    lead, pairs = array.shape[:-2], array.reshape(-1, array.shape[-2], 2)
-    re, im = pairs[..., 0], pairs[..., 1]
+        return np.stack([re, im], -1).reshape(len(rows), -1)
     if kind == "real":
-        cos, sin = np.split(table[-2 * (n // 2 + 1) :], 2)
+        cos, sin = np.split(table[-2 * (count // 2 + 1) :], 2)
         re, im = _joined((re, im), cos, sin, one if sign > 0 else -one)
-    swap = kind == "real" or sign > 0
-    if swap:
-        (im, re), _ = _rows(im, re, table, wide)
+    if kind == "real" or sign > 0:
+        (im, re), _ = _rows(im, re, plan, table, wide)
     else:
-        (re, im), _ = _rows(re, im, table, wide)
-    both = np.stack([re, im], -1)
-    return both.reshape(*lead, 2 * n) if kind == "real" else both.reshape(*lead, n, 2)
+        (re, im), _ = _rows(re, im, plan, table, wide)
+    return np.stack([re, im], -1).reshape(len(rows), -1)
+
+
+def of_any_shape(
+    kind: str, sign: int, n: int, array: Array, shape: tuple[int, ...], table: Array, wide: int
+) -> Array:  # fmt: skip
+    """The same of an operand of the ``fourier`` op, to a result of this shape."""
+    if not array.size:
+        return np.zeros(shape, array.dtype)
+    size, _ = row_sizes(kind, n)
+    return transformed(kind, sign, n, array.reshape(-1, size), table, wide).reshape(shape)

@@ -10,7 +10,6 @@ last bit or the one before, however large the transform.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -26,6 +25,10 @@ KINDS = ("complex", "half", "real")
 _LANE_BYTES = 64
 #: The largest prime number of points of a stage.
 _MOST_PRIME = 61
+#: The most points of which a convolution is transformed.
+_MOST_CHIRP = 4096
+#: Elements behind the last chirp, as numbers are multiplied by whole vectors.
+_BEHIND = 8
 #: The most rows and columns.
 _MOST_SIDE = 4096
 #: Rows for which there is scratch, and threads that work on one row.
@@ -33,19 +36,21 @@ SLOTS = 16
 
 
 class Plan(NamedTuple):
-    """``a`` rows, ``b`` columns, and the sizes of the stages in which each is transformed."""
+    """``a`` rows, ``b`` columns, and the sizes of the stages in which each is transformed.
+    ``whole``: of a * b complex points whatever the kind, which are more than there are where a
+    convolution with a chirp is transformed instead; else pairs of real points are complex ones."""
 
     a: int
     b: int
     first: tuple[int, ...]
     second: tuple[int, ...]
+    whole: bool = False
 
 
-def points(kind: str, shape: Sequence[int]) -> int:
-    """How many complex numbers a row of this shape is transformed as."""
-    if kind == "complex":
-        return shape[-2]
-    return shape[-1] // 2 if kind == "half" else shape[-2] - 1
+def row_sizes(kind: str, n: int) -> tuple[int, int]:
+    """Elements of a row of operand and result of a transform of ``n`` points."""
+    spectrum = 2 * (n // 2 + 1)
+    return {"complex": (2 * n, 2 * n), "half": (n, spectrum), "real": (spectrum, n)}[kind]
 
 
 def circle(numerators: Array, n: int) -> tuple[Array, Array]:
@@ -61,10 +66,25 @@ def circle(numerators: Array, n: int) -> tuple[Array, Array]:
     return x, np.where(eighth >= 4, -y, y)
 
 
-@lru_cache(maxsize=256)
-def plan_of(n: int) -> Plan | None:
-    """How ``n`` points are transformed; None where ``n`` has a large prime factor, is prime, or is
-    too large."""
+@lru_cache(maxsize=1024)
+def plan_of(kind: str, n: int) -> Plan | None:
+    """How ``n`` points are transformed; None where that is not one kernel: of few or very many
+    points, and of many that have a large prime factor."""
+    if n < 4:
+        return None
+    plan = _split(n // 2) if kind != "complex" and n % 2 == 0 else None
+    if plan is not None:
+        return plan
+    plan = _split(n)
+    if plan is None and n <= _MOST_CHIRP:
+        plan = _split(1 << (2 * n - 2).bit_length())
+        return plan and plan._replace(whole=True)
+    return plan and plan._replace(whole=kind != "complex")
+
+
+def _split(n: int) -> Plan | None:
+    """Two factors of ``n`` that are as near to each other as can be; None where there are none, or
+    one has a large prime factor or is too large."""
     left = n
     for prime in range(2, _MOST_PRIME + 1):
         while left % prime == 0 and left:
@@ -109,22 +129,27 @@ def turn_count(n: int, stages: tuple[int, ...]) -> int:
     return total
 
 
+def _known(kind: str, n: int) -> Plan:
+    plan = plan_of(kind, n)
+    assert plan is not None
+    return plan
+
+
 def table_size(kind: str, n: int, dtype: DType) -> int:
-    """Elements of ``table``; ``n`` is the number of complex points."""
-    plan = plan_of(n)
-    assert plan is not None
-    a, b, first, second = plan
+    """Elements of ``table``."""
+    a, b, first, second, whole = _known(kind, n)
     middle = -(-b // lanes(dtype)) * a * 2 * lanes(dtype)
-    halves = 0 if kind == "complex" else 2 * (n // 2 + 1)
-    return turn_count(a, first) + turn_count(b, second) + middle + halves
+    more = 0 if kind == "complex" or whole else 2 * (n // 4 + 1)
+    if whole and a * b != n:
+        more = 4 * n + 2 * a * b + _BEHIND
+    return turn_count(a, first) + turn_count(b, second) + middle + more
 
 
-def work_size(rows: int, n: int, dtype: DType) -> int:
+def work_size(kind: str, rows: int, n: int, dtype: DType) -> int:
     """Elements of scratch."""
-    plan = plan_of(n)
-    assert plan is not None
+    plan = _known(kind, n)
     wide = lanes(dtype)
-    row = -(-plan.a // wide) * plan.b * 2 * wide
+    row = -(-plan.a // wide) * plan.b * 2 * wide + 2 * plan.a * plan.b * plan.whole
     return min(rows, SLOTS) * row + SLOTS * plan.a * 2 * wide
 
 
@@ -143,20 +168,40 @@ def _turns(n: int, stages: tuple[int, ...]) -> list[Array]:
 
 
 def table(kind: str, n: int, scale: float, dtype: DType) -> Array:
-    """The constants of a transform of ``n`` complex points (half as many as the real ones where the
-    kind is not ``complex``) times ``scale``, in float64: the turns of the stages of columns and of
-    rows, the twiddle factors between them in blocks of columns, and those of pairs of real
-    points."""
-    plan = plan_of(n)
-    assert plan is not None
-    a, b, first, second = plan
+    """The constants of a transform of ``n`` points times ``scale``, in float64: the turns of the
+    stages of columns and of rows, the twiddle factors between them in blocks of columns; and those
+    of pairs of real points, or the chirps of a convolution."""
+    a, b, first, second, whole = _known(kind, n)
+    chirped = whole and a * b != n
     wide = lanes(dtype)
     blocks = -(-b // wide)
     column = np.arange(blocks * wide)
-    cos, sin = circle(np.outer(np.arange(a), np.where(column < b, column, 0)), n)
-    scale = scale / 2 if kind == "half" else scale
-    middle = np.stack([cos * scale, sin * -scale], 1).reshape(a, 2, blocks, wide)
+    cos, sin = circle(np.outer(np.arange(a), np.where(column < b, column, 0)), a * b)
+    factor = 1.0 if chirped else scale / 2 if kind == "half" and not whole else scale
+    middle = np.stack([cos * factor, sin * -factor], 1).reshape(a, 2, blocks, wide)
     parts = [*_turns(a, first), *_turns(b, second), middle.transpose(2, 0, 1, 3).ravel()]
-    if kind != "complex":
-        parts += circle(np.arange(n // 2 + 1), 2 * n)
-    return np.concatenate(parts)
+    if chirped:
+        x, y = chirp(n, -1, 1.0)
+        parts += [np.stack([x, y], -1), np.stack(list(chirp_spectrum(n, a * b, -1)), -1)]
+        parts += [np.stack([x * scale, y * scale], -1), np.zeros(_BEHIND)]
+    elif kind != "complex" and not whole:
+        parts += circle(np.arange(n // 4 + 1), n)
+    return np.concatenate([part.ravel() for part in parts])
+
+
+def chirp(n: int, sign: int, scale: float) -> Array:
+    """``scale`` times ``exp(sign pi i k k / n)`` of k below n, [2, n]."""
+    # k * k in whole numbers modulo 2n, which int64 holds for every n that memory does.
+    cos, sin = circle(np.arange(n) ** 2 % (2 * n), 2 * n)
+    return np.stack([cos * scale, sin * (sign * scale)])
+
+
+def chirp_spectrum(n: int, length: int, sign: int) -> Array:
+    """The transform over ``length`` points of the conjugate chirp that a transform of ``n`` points
+    convolves with, divided by ``length``, [2, length]."""
+    re, im = chirp(n, -sign, 1.0)
+    ring = np.zeros(length, np.complex128)
+    ring[:n] = re + 1j * im
+    ring[length - n + 1 :] = ring[1:n][::-1]
+    found = np.fft.fft(ring) / length
+    return np.stack([found.real, found.imag])

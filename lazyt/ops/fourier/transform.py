@@ -1,7 +1,7 @@
 """``fourier``: discrete Fourier transforms along the last axis, whole rows in one kernel.
 
-There are transforms of complex points, of real ones to the first half of their spectrum, and back;
-of real ones there is an even number. The second operand is the table of constants
+There are transforms of complex points, of real ones to the first half of their spectrum, and back.
+The second operand is the table of constants
 (``tables.table``), which has the scale in it. In plans, whose values are all real, complex numbers
 are pairs along a last axis of two.
 """
@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lazyt.errors import DTypeError, InternalError, ShapeError
-from lazyt.ir.fourier.evaluation import transformed
-from lazyt.ir.fourier.tables import KINDS, lanes, plan_of, points, table_size
+from lazyt.ir.fourier.evaluation import of_any_shape
+from lazyt.ir.fourier.tables import KINDS, lanes, plan_of, table_size
 from lazyt.ir.graph import Node, Type, make
 from lazyt.ops import builders as build
 from lazyt.ops.registry import OPS, define_op
@@ -23,64 +23,81 @@ from lazyt.ops.registry import OPS, define_op
 
 class FourierParams(NamedTuple):
     """``kind``: ``complex``, ``half`` (real points to half of their spectrum) or ``real`` (back);
-    ``sign``: that of the exponent; ``pairs``: whether complex numbers are pairs."""
+    ``sign``: that of the exponent; ``points``: how many; ``pairs``: whether complex numbers are
+    pairs."""
 
     kind: str
     sign: int
+    points: int
     pairs: bool
 
 
 def _infer(params: FourierParams, node: Node, table: Node) -> Type:
-    kind, sign, paired = params
+    kind, sign, n, paired = params
     if kind not in KINDS or sign not in (1, -1):
         raise InternalError("ops.fourier", f"there is no {kind!r} transform of sign {sign}")
     dtype = node.dtype.part if node.dtype.kind == "c" else node.dtype
     known = dtype.name in ("float32", "float64") and table.dtype is dtype
     if not known or (node.dtype.kind == "c") == (paired or kind == "half"):
         raise DTypeError(f"fourier: {node.dtype.name} numbers with a {table.dtype.name} table")
-    pairs = kind != "half"
-    shape = node.shape if paired or not pairs else (*node.shape, 2)
-    if len(shape) < 1 + pairs or (pairs and shape[-1] != 2) or (not pairs and shape[-1] % 2):
-        raise ShapeError(f"fourier: {list(shape)} has no {kind} rows")
-    n = points(kind, shape)
-    if plan_of(n) is None or table.shape != (table_size(kind, n, dtype),):
+    # Last axes of operand and result, as pairs.
+    spectrum = (n // 2 + 1, 2)
+    before, after = {
+        "complex": ((n, 2), (n, 2)), "half": ((n,), spectrum), "real": (spectrum, (n,)),
+    }[kind]  # fmt: skip
+    shape = node.shape if paired or kind == "half" else (*node.shape, 2)
+    if shape[-len(before) :] != before:
+        raise ShapeError(f"fourier: {list(node.shape)} has no {kind} rows of {n} points")
+    if plan_of(kind, n) is None or table.shape != (table_size(kind, n, dtype),):
         raise ShapeError(f"fourier: a table of {list(table.shape)} for {n} points")
-    if kind == "real":
-        return Type((*shape[:-2], 2 * n), dtype)
-    shape = (*shape[:-1], n + 1, 2) if kind == "half" else shape
-    return Type(shape, dtype) if paired else Type(shape[:-1], dtype.to_complex())
+    shape = (*shape[: -len(before)], *after)
+    if kind == "real" or paired:
+        return Type(shape, dtype)
+    return Type(shape[:-1], dtype.to_complex())
 
 
 def _evaluate(node: Node, array: Any, table: Any) -> Any:
-    kind, sign, paired = node.params
+    kind, sign, n, paired = node.params
     if array.dtype.kind == "c":
         array = np.stack([array.real, array.imag], -1)
-    found = transformed(kind, sign, array, table, lanes(node.inputs[1].dtype))
+    shape = node.shape if paired or kind == "real" else (*node.shape, 2)
+    wide = lanes(node.inputs[1].dtype)
+    found = of_any_shape(kind, sign, n, array, shape, table, wide)
     return found if paired or kind == "real" else found[..., 0] + 1j * found[..., 1]
 
 
 # --------------------------------------------------------------------------- derivatives
 
 
-def _ends(node: Node, factor: float, paired: bool) -> Node:
-    """Half of a spectrum, with the frequencies that are their own mirror images multiplied."""
-    last = node.shape[-2 if paired else -1] - 1
+def _weighted(node: Node, inner: float, ends: float, n: int, paired: bool) -> Node:
+    """Half of a spectrum of ``n`` points times ``ends`` where a frequency is its own mirror image,
+    ``inner`` elsewhere."""
     lead = (1,) if paired else ()
-    inside = build.broadcast_to(build.constant(1.0, node.dtype), (last - 1, *lead))
-    end = build.broadcast_to(build.constant(factor, node.dtype), (1, *lead))
-    factors = build.concat([end, inside, end], 0)
-    return build.apply("mul", node, build.broadcast_to(factors, node.shape))
+    parts = [(ends, 1), (inner, (n - 1) // 2), (ends, 1 - n % 2)]
+    factors = [
+        build.broadcast_to(build.constant(value, node.dtype), (size, *lead))
+        for value, size in parts
+        if size
+    ]
+    return build.apply("mul", node, build.broadcast_to(build.concat(factors, 0), node.shape))
 
 
 def _vjp(node: Node, cotangent: Node) -> list[Node | None]:
-    """The transform of the other sign. One of real points has every frequency but the first and the
-    last twice, once as a mirror image."""
-    (kind, sign, paired), table = node.params, node.inputs[1]
+    """The transform of the other sign; one of real points counts frequencies twice that are not
+    their own mirror images."""
+    (kind, sign, n, paired), table = node.params, node.inputs[1]
+    if kind == "complex":
+        return [fourier(kind, -sign, n, cotangent, table, paired), None]
+    # Tables for pairs of real points have half of the scale.
+    plan = plan_of(kind, n)
+    assert plan is not None
     if kind == "half":
-        return [fourier("real", -sign, _ends(cotangent, 2.0, paired), table, paired), None]
-    if kind == "real":
-        return [_ends(fourier("half", -sign, cotangent, table, paired), 0.5, paired), None]
-    return [fourier(kind, -sign, cotangent, table, paired), None]
+        inner, ends = (0.5, 1.0) if plan.whole else (1.0, 2.0)
+        scaled = _weighted(cotangent, inner, ends, n, paired)
+        return [fourier("real", -sign, n, scaled, table, paired), None]
+    inner, ends = (2.0, 1.0) if plan.whole else (1.0, 0.5)
+    found = fourier("half", -sign, n, cotangent, table, paired)
+    return [_weighted(found, inner, ends, n, paired), None]
 
 
 def _jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
@@ -118,16 +135,18 @@ FOURIER = define_op(
 )
 
 
-def fourier(kind: str, sign: int, node: Node, table: Node, pairs: bool = False) -> Node:
+def fourier(
+    kind: str, sign: int, n: int, node: Node, table: Node, pairs: bool = False
+) -> Node:  # fmt: skip
     """The sums of ``x[k] * exp(sign 2 pi i j k / n)`` along rows, scaled as the table says.
 
     Args:
-        kind: ``complex``: [..., n] to [..., n]; ``half``: [..., 2n] real points to the first half
-            [..., n + 1] of their spectrum; ``real``: that to [..., 2n], where imaginary parts of
-            the first and last frequency do not count.
+        kind: ``complex``: [..., n] to [..., n]; ``half``: [..., n] real points to the first half
+            [..., n // 2 + 1] of their spectrum; ``real``: that to [..., n], where imaginary parts
+            of frequencies that are their own mirror images do not count.
         table: what ``tables.table`` gives for the kind and n.
         pairs: complex numbers are pairs of real ones, along another axis.
 
     Raises ShapeError and DTypeError for operands that do not fit.
     """
-    return make(OPS["fourier"], (node, table), FourierParams(kind, sign, pairs))
+    return make(OPS["fourier"], (node, table), FourierParams(kind, sign, n, pairs))
