@@ -17,7 +17,7 @@ BYTE_COST = 2
 #: Multiply-adds that sorting an element costs about as much as.
 SORT_COST = 20
 #: The same of transforming a number, for each doubling of their number.
-FOURIER_COST = 1
+FOURIER_COST = 0.25
 #: Longest row that is sorted by ranks.
 SHORT = 64
 #: Length from which rows are worth compiling a quicksort for.
