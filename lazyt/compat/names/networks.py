@@ -11,7 +11,7 @@ __all__ = ["MODULES"]
 _ONE_DEVICE = Refused("a model of lazyt is on one device; nn.DataParallel calls it there")
 _FLEX = Refused(
     "lazyt compiles what a program computes: write scores, masks and softmax as operations, or "
-    "call nn.functional.scaled_dot_product_attention with attn_mask"
+    "call nn.attention.flex_attention"
 )
 
 MODULES: Table = {
@@ -26,10 +26,9 @@ MODULES: Table = {
     "distributions": {},
     "distributions.multivariate_normal": {Served("lazyt.distributions"): "Distribution"},
     "nn.attention.flex_attention": {
-        _FLEX: """
-            AuxOutput AuxRequest BlockMask FlexKernelOptions and_masks create_block_mask
-            create_mask create_nested_block_mask flex_attention noop_mask or_masks""",
-        Served("lazyt.compat.served.choices"): "_DEFAULT_SPARSE_BLOCK_SIZE=FLEX_BLOCK",
+        Served("lazyt.compat.served.choices"): """
+            FlexKernelOptions=EMPTY_DICT _DEFAULT_SPARSE_BLOCK_SIZE=FLEX_BLOCK""",
+        _FLEX: "create_nested_block_mask",
     },
     "nn.attention.bias": {
         _FLEX: "CausalBias CausalVariant causal_lower_right causal_upper_left",

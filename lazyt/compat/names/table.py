@@ -45,18 +45,19 @@ OWN = frozenset(
         fx.operator_schemas fx.passes fx.passes.graph_drawer fx.passes.infra
         fx.passes.infra.pass_base fx.passes.shape_prop fx.passes.split_module fx.passes.utils
         fx.passes.utils.matcher_utils fx.proxy fx.subgraph_rewriter fx.traceback
-        library linalg masked mps multiprocessing nn nn.attention nn.functional nn.grad
-        nn.init nn.modules nn.modules.activation nn.modules.adaptive nn.modules.batchnorm
-        nn.modules.channelshuffle nn.modules.container nn.modules.conv nn.modules.distance
-        nn.modules.dropout nn.modules.flatten nn.modules.fold nn.modules.instancenorm
-        nn.modules.lazy nn.modules.linear nn.modules.linear_cross_entropy_options
-        nn.modules.loss nn.modules.module nn.modules.normalization nn.modules.padding
-        nn.modules.pixelshuffle nn.modules.pooling nn.modules.rnn nn.modules.sparse
-        nn.modules.transformer nn.modules.upsampling nn.modules.utils nn.parallel nn.parameter
-        nn.utils nn.utils.clip_grad nn.utils.convert_parameters nn.utils.fusion nn.utils.init
-        nn.utils.memory_format nn.utils.parametrizations nn.utils.parametrize nn.utils.prune
-        nn.utils.rnn nn.utils.spectral_norm nn.utils.stateless nn.utils.weight_norm optim
-        optim.adadelta optim.adagrad optim.adam optim.adamax optim.adamw optim.asgd optim.lbfgs
+        library linalg masked mps multiprocessing nn nn.attention nn.attention.flex_attention
+        nn.functional nn.grad nn.init nn.modules nn.modules.activation nn.modules.adaptive
+        nn.modules.batchnorm nn.modules.channelshuffle nn.modules.container nn.modules.conv
+        nn.modules.distance nn.modules.dropout nn.modules.flatten nn.modules.fold
+        nn.modules.instancenorm nn.modules.lazy nn.modules.linear
+        nn.modules.linear_cross_entropy_options nn.modules.loss nn.modules.module
+        nn.modules.normalization nn.modules.padding nn.modules.pixelshuffle nn.modules.pooling
+        nn.modules.rnn nn.modules.sparse nn.modules.transformer nn.modules.upsampling
+        nn.modules.utils nn.parallel nn.parameter nn.utils nn.utils.clip_grad
+        nn.utils.convert_parameters nn.utils.fusion nn.utils.init nn.utils.memory_format
+        nn.utils.parametrizations nn.utils.parametrize nn.utils.prune nn.utils.rnn
+        nn.utils.spectral_norm nn.utils.stateless nn.utils.weight_norm optim optim.adadelta
+        optim.adagrad optim.adam optim.adamax optim.adamw optim.asgd optim.lbfgs
         optim.lr_scheduler optim.nadam optim.optimizer optim.radam optim.rmsprop optim.rprop
         optim.sgd optim.sparse_adam optim.swa_utils overrides profiler quasirandom random
         serialization signal signal.windows sparse special storage testing types utils
