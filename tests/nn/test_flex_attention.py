@@ -63,8 +63,8 @@ def test_scores_and_masks() -> None:
     kept = (PART[i] == PART[j]) & (lazyt.arange(4)[:, None, None] < 3) & (i >= j)
     bias = BIAS + 0.1 * (i - j) * (b + 1)
     leaves: Any = [x.clone().requires_grad_() for x in (Q, K, V)]
-    found = flex_attention(*leaves, score_mod=score, block_mask=blocks)
     q, k, v = leaves
+    found = flex_attention(q, k, v, score_mod=score, block_mask=blocks)
     wanted = by_hand(q, k, v, bias, kept.expand(2, 4, 6, 6))
     assert close(found, wanted) and found[:, 3].abs().max() == 0
     mine: Any = lazyt.autograd.grad(found.pow(2).sum(), leaves)

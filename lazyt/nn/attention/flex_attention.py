@@ -60,12 +60,13 @@ def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) ->
     return lazyt.ones((), dtype=lazyt.bool, device=batch.device)
 
 
-def _combined(mask_mods: tuple[Mask, ...], function: Callable[..., Any]) -> Mask:
+def _combined(mask_mods: tuple[Mask, ...], function: Callable[[Any, Any], Any]) -> Mask:
     if not all(callable(mask) for mask in mask_mods):
         raise FlexAttentionError(f"All inputs should be callable mask_mods: {mask_mods}")
 
     def mask(b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Any:
-        return functools.reduce(function, (m(b, h, q_idx, kv_idx) for m in mask_mods))
+        parts: list[Any] = [m(b, h, q_idx, kv_idx) for m in mask_mods]
+        return functools.reduce(function, parts)
 
     return mask
 
