@@ -53,7 +53,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
     (
         "lazyt writes no programs to files; save weights with lazyt.save(model.state_dict(), path) "
         "or lazyt.serialization.safetensors, and make the model again where they are loaded",
-        r"export|onnx",
+        r"onnx",
     ),
     (
         "lazyt compiles the graph that a program builds while it runs (lazyt.jit, lazyt.compile); "

@@ -60,7 +60,7 @@ def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) ->
     return lazyt.ones((), dtype=lazyt.bool, device=batch.device)
 
 
-def _combined(mask_mods: tuple[Mask, ...], function: Callable[[Any, Any], Any]) -> Mask:
+def _combined(mask_mods: tuple[Any, ...], function: Callable[[Any, Any], Any]) -> Mask:
     if not all(callable(mask) for mask in mask_mods):
         raise FlexAttentionError(f"All inputs should be callable mask_mods: {mask_mods}")
 
