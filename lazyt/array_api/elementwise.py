@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import nan
 from typing import Any
 
 from lazyt.array_api.creation import promote, together
@@ -12,7 +13,7 @@ from lazyt.handle.tensor import Tensor
 _UNARY = {
     "abs": "abs", "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh",
     "atan": "atan", "atanh": "atanh", "bitwise_invert": "bitwise_not", "ceil": "ceil",
-    "conj": "conj", "cos": "cos", "cosh": "cosh", "exp": "exp", "expm1": "expm1",
+    "conj": "conj", "cos": "cos", "cosh": "cosh", "exp": "exp",
     "floor": "floor", "imag": "imag", "isfinite": "isfinite", "isinf": "isinf",
     "isnan": "isnan", "log": "log", "log1p": "log1p", "log2": "log2", "log10": "log10",
     "logical_not": "logical_not",
@@ -32,7 +33,7 @@ _BINARY = {
     "not_equal": "not_equal", "pow": "pow", "subtract": "subtract",
 }  # fmt: skip
 
-__all__ = [*_UNARY, *_BINARY, "clip", "floor_divide", "remainder", "sign"]
+__all__ = [*_UNARY, *_BINARY, "clip", "expm1", "floor_divide", "remainder", "sign"]
 
 
 def _unary(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -55,6 +56,19 @@ def _binary(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]
 
 globals().update({name: _unary(name, getattr(lazyt, own)) for name, own in _UNARY.items()})
 globals().update({name: _binary(name, getattr(lazyt, own)) for name, own in _BINARY.items()})
+
+
+def expm1(x: Tensor, /) -> Tensor:
+    """``exp(x) - 1`` of every element; of complex ones with infinite real parts -1, or an infinity,
+    where PyTorch gives NaN."""
+    found: Tensor = lazyt.expm1(x)
+    if not x.dtype.is_complex:
+        return found
+    real, imag = lazyt.real(x), lazyt.imag(x)
+    lost = lazyt.isinf(real) & ~lazyt.isfinite(imag)
+    other = lazyt.where(real < 0, lazyt.zeros_like(imag), lazyt.full_like(imag, nan))
+    result: Tensor = lazyt.where(lost, lazyt.complex(lazyt.expm1(real), other), found)
+    return result
 
 
 def sign(x: Tensor, /) -> Tensor:

@@ -134,14 +134,19 @@ def magnitude(a: Pair) -> Expr:
 # ------------------------------------------------------------ exponentials and powers
 
 
-def _in_direction(size: Expr, angle: Expr) -> Pair:
-    """``size`` in the direction of ``angle``; along the real axis the other part stays zero,
-    however large the size."""
+def _no_angle(x: Expr, angle: Expr) -> Expr:
+    """Whether ``x`` is infinite and ``angle`` not finite: only a size is left of such a value."""
+    return _both(call("isinf", x), call("logical_not", call("isfinite", angle)))
+
+
+def _in_direction(size: Expr, angle: Expr, exponent: Expr) -> Pair:
+    """``size``, a power to ``exponent``, in the direction of ``angle``; along the real axis the
+    other part stays zero, however large the size."""
     im = _where(_is_zero(angle), angle, _mul(size, call("sin", angle)))
-    # Of size zero, and no angle: zeros (C99).
-    lost = _both(_is_zero(size), call("logical_not", call("isfinite", angle)))
-    re = _mul(size, call("cos", angle))
-    return Pair(_where(lost, size, re), _where(lost, size, im))
+    # Of an infinite exponent, and no angle: zeros, or an infinite real part (C99).
+    lost = _no_angle(exponent, angle)
+    re = _where(lost, size, _mul(size, call("cos", angle)))
+    return Pair(re, _where(_both(lost, _is_zero(size)), size, im))
 
 
 def exp(a: Pair) -> Pair:
@@ -152,7 +157,7 @@ def exp(a: Pair) -> Pair:
     # exp(x) = exp(x - k) * exp(k), and the direction comes in between
     step = math.floor(largest / 2)
     x = _where(finite, _sub(a.re, _number(2.0 * step, a.re)), a.re)
-    pair = _in_direction(call("exp", x), a.im)
+    pair = _in_direction(call("exp", x), a.im, x)
     factor = _where(finite, _number(math.exp(step), a.re), _number(1, a.re))
     return Pair(*(_mul(_mul(part, factor), factor) for part in pair))
 
@@ -167,7 +172,7 @@ def _smallest(dtype: DType) -> float:
 
 def exp2(a: Pair) -> Pair:
     """Two to the power of ``a``."""
-    return _in_direction(call("exp2", a.re), _scaled(a.im, math.log(2)))
+    return _in_direction(call("exp2", a.re), _scaled(a.im, math.log(2)), a.re)
 
 
 def expm1(a: Pair) -> Pair:
@@ -239,7 +244,7 @@ def sqrt(a: Pair) -> Pair:
     right = call("ge", a.re, _number(0, x))
     re = _mul(_where(right, root, other), back)
     im = _mul(_where(right, other, root), back)
-    origin = _is_zero(large)
+    origin = _both(_is_zero(x), _is_zero(y))
     re = _where(origin, _number(0, x), re)
     im = _where(origin, y, im)
     # An infinite imaginary part wins; an infinite real one leaves the other finite (C99).
@@ -308,7 +313,8 @@ def _hyperbolic(a: Pair, first: str, second: str) -> Pair:
         call("gt", size, _number(limit, a.re)), call("lt", size, _number(math.inf, a.re))
     )
     grown = exp(Pair(_sub(size, _number(math.log(2), a.re)), a.im))
-    sign = call("copysign", _number(1, a.re), a.re)
+    one = _number(1, a.re)
+    sign = _where(call("isnan", a.re), one, call("copysign", one, a.re))
     large_re = _mul(grown.re, sign) if first == "sinh" else grown.re
     large_im = _mul(grown.im, sign) if second == "sinh" else grown.im
     cosine, sine = call("cos", a.im), call("sin", a.im)
@@ -318,8 +324,9 @@ def _hyperbolic(a: Pair, first: str, second: str) -> Pair:
         im = _where(_is_zero(a.re), _mul(a.re, _where(call("isfinite", a.im), sine, a.re)), im)
         im = _where(_is_zero(a.im), _mul(sign, a.im), im)
     else:
-        re = _where(_is_zero(a.re), a.re, re)
+        re = _where(_is_zero(a.re), _mul(a.re, _where(call("isfinite", a.im), cosine, one)), re)
         im = _where(_is_zero(a.im), a.im, im)
+    re = _where(_no_angle(a.re, a.im), size, re)
     return Pair(_where(beyond, large_re, re), _where(beyond, large_im, im))
 
 
@@ -344,7 +351,10 @@ def tanh(a: Pair) -> Pair:
     # At infinity the direction does not matter (C99).
     lost = _both(call("isinf", x), call("logical_not", call("isfinite", y)))
     slope = _where(lost, call("copysign", _number(0, x), y), slope)
-    re = _where(far, call("copysign", one, x), re)
+    # Beside an angle that is not finite only zeros and infinities have a tangent.
+    known = call("logical_or", call("isfinite", y), call("isinf", x))
+    re = _where(far, _where(known, call("copysign", one, x), _sub(y, y)), re)
+    re = _where(_is_zero(x), x, re)
     return Pair(re, _where(_is_zero(y), y, _where(far, slope, im)))
 
 
@@ -377,7 +387,11 @@ def asin(a: Pair) -> Pair:
     below, above = _roots(a)
     re = call("atan2", a.re, _sub(_mul(below.re, above.re), _mul(below.im, above.im)))
     im = call("asinh", _sub(_mul(below.re, above.im), _mul(below.im, above.re)))
-    return _beyond(a, Pair(re, im), lambda x, size: _asin_far(a, x, size))
+    found = _beyond(a, Pair(re, im), lambda x, size: _asin_far(a, x, size))
+    # Of parts that are no numbers: a real zero stays, a finite imaginary part does not (C99).
+    lost = _both(call("isnan", a.re), call("isfinite", a.im))
+    stays = _both(_is_zero(a.re), call("isnan", a.im))
+    return Pair(_where(stays, a.re, found.re), _where(lost, a.re, found.im))
 
 
 def _asin_far(a: Pair, angle: Expr, size: Expr) -> Pair:
@@ -402,17 +416,19 @@ def acos(a: Pair) -> Pair:
     below, above = _roots(a)
     re = _scaled(call("atan2", below.re, above.re), 2)
     im = call("asinh", _sub(_mul(above.re, below.im), _mul(above.im, below.re)))
-    return _beyond(
+    found = _beyond(
         a,
         Pair(re, im),
         lambda angle, size: Pair(call("abs", angle), _neg(call("copysign", size, a.im))),
     )
+    quarter = _both(_is_zero(a.re), call("isnan", a.im))
+    return Pair(_where(quarter, _number(math.pi / 2, a.re), found.re), found.im)
 
 
 def acosh(a: Pair) -> Pair:
     """The principal arc hyperbolic cosine: ``acos`` turned so that its real part is positive."""
     found = acos(a)
-    negative = call("signbit", found.im)
+    negative = call("logical_or", call("signbit", found.im), call("isnan", found.im))
     return Pair(call("abs", found.im), _where(negative, found.re, _neg(found.re)))
 
 
@@ -445,6 +461,9 @@ def atanh(a: Pair) -> Pair:
     faded = _where(call("isinf", large), _number(0, x), faded)
     re = _where(far, faded, re)
     im = _where(far, call("copysign", _number(math.pi / 2, x), y), im)
+    # Of a part that is no number, a real zero or infinity has a real part (C99).
+    unknown = call("isnan", y)
+    re, im = _where(_both(_is_zero(x), unknown), x, re), _where(unknown, y, im)
     return Pair(call("copysign", re, x), call("copysign", im, y))
 
 

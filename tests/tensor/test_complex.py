@@ -83,6 +83,49 @@ def test_special_values_are_those_of_c99(name: str) -> None:
             assert same or x == y or abs(x - y) <= 1e-12 * abs(y), (name, z, a, b)
 
 
+#: What is left of a value when a part of the argument is no number, or has no direction (C99,
+#: annex G): parts of arguments, and of what functions give; None is NaN, of zeros signs count too.
+LEFT: list[tuple[str, complex, tuple[float | None, float | None]]] = [
+    ("exp", complex(math.inf, math.inf), (math.inf, None)),
+    ("exp", complex(math.inf, math.nan), (math.inf, None)),
+    ("exp", complex(-math.inf, math.nan), (0.0, 0.0)),
+    ("exp", complex(-2000.0, math.nan), (None, None)),
+    ("cosh", complex(math.inf, math.inf), (math.inf, None)),
+    ("cosh", complex(-math.inf, math.nan), (math.inf, None)),
+    ("sinh", complex(math.inf, math.nan), (math.inf, None)),
+    ("sinh", complex(0.0, 2.0), (-0.0, math.sin(2.0))),
+    ("tanh", complex(0.0, math.inf), (0.0, None)),
+    ("tanh", complex(-0.0, math.nan), (-0.0, None)),
+    ("tanh", complex(1000.0, math.inf), (None, None)),
+    ("tanh", complex(-math.inf, math.nan), (-1.0, 0.0)),
+    ("sqrt", complex(0.0, math.nan), (None, None)),
+    ("sqrt", complex(math.nan, 0.0), (None, None)),
+    ("acos", complex(-0.0, math.nan), (math.pi / 2, None)),
+    ("acos", complex(math.nan, 0.0), (None, None)),
+    ("acosh", complex(0.0, math.nan), (None, math.pi / 2)),
+    ("asin", complex(-0.0, math.nan), (-0.0, None)),
+    ("asinh", complex(math.nan, 0.0), (None, 0.0)),
+    ("asinh", complex(0.0, math.nan), (None, None)),
+    ("atan", complex(math.nan, -0.0), (None, -0.0)),
+    ("atanh", complex(-0.0, math.nan), (-0.0, None)),
+    ("atanh", complex(math.inf, math.nan), (0.0, None)),
+    ("atanh", complex(1.5, math.nan), (None, None)),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.complex128, np.complex64])
+def test_what_is_left_beside_parts_that_are_no_numbers(dtype: Any) -> None:
+    for name, z, parts in LEFT:
+        found = complex(values(getattr(lazyt, name)(of(np.array([z], dtype))))[0])
+        for got, wanted in zip((found.real, found.imag), parts):
+            if wanted is None:
+                assert math.isnan(got), (name, z, found)
+            else:
+                near = abs(got - wanted) < 1e-6 if math.isfinite(wanted) else got == wanted
+                assert near, (name, z, found)
+                assert math.copysign(1, got) == math.copysign(1, wanted) or name == "tanh"
+
+
 @pytest.mark.lazy
 def test_the_parts_fuse_into_one_kernel() -> None:
     z = of(Z.astype(np.complex64)).realize()

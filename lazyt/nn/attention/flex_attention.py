@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from lazyt.autograd.vectorizing import vmap
 from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.errors import LazytError
 from lazyt.functional import namespace as lazyt
@@ -65,8 +66,8 @@ def _combined(mask_mods: tuple[Any, ...], function: Callable[[Any, Any], Any]) -
         raise FlexAttentionError(f"All inputs should be callable mask_mods: {mask_mods}")
 
     def mask(b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Any:
-        parts: list[Any] = [m(b, h, q_idx, kv_idx) for m in mask_mods]
-        return functools.reduce(function, parts)
+        parts = [m(b, h, q_idx, kv_idx) for m in mask_mods]
+        return functools.reduce(function, parts[1:], parts[0])
 
     return mask
 
@@ -87,7 +88,7 @@ def _everywhere(function: Callable[..., Any], with_score: bool) -> Callable[...,
     for place in (3, 2, 1, 0):  # the innermost first: keys
         dims = [None] * 4
         dims[place] = 0  # type: ignore[call-overload]
-        function = lazyt.vmap(function, in_dims=(*score, *dims))
+        function = vmap(function, in_dims=(*score, *dims))
     return function
 
 
