@@ -8,10 +8,11 @@ from typing import Any
 
 from lazyt.autograd.forward_ad import Differential
 from lazyt.autograd.vectorizing import vmap
-from lazyt.errors import GradientError
+from lazyt.errors import GradientError, LazytError
 from lazyt.functional.creation.creation import eye, ones_like, zeros_like
 from lazyt.functional.shapes.joining import cat
 from lazyt.handle.grad_mode import enable_grad
+from lazyt.handle.layout import strided
 from lazyt.handle.pytree import TreeSpec, flatten, mapped, unflatten
 from lazyt.handle.tensor import Tensor
 
@@ -40,6 +41,11 @@ def given(run: Differential, args: Any, forward: bool | None) -> Any:
 
     def own(leaf: Any) -> Any:
         if isinstance(leaf, Tensor):
+            if leaf.layout is not strided:
+                raise LazytError(
+                    "transforms of functions do not take sparse tensors: give them their values, "
+                    "and let the function make the tensors"
+                )
             return run.own(leaf, forward)
         if forward is False:
             raise ValueError(f"Thing passed to transform API must be Tensor, got {type(leaf)}")

@@ -19,6 +19,7 @@ from lazyt.handle.device import placed_as
 from lazyt.handle.dispatch import assign, lay_out, type_title, wrap
 from lazyt.handle.grad_mode import mode, set_grad_enabled
 from lazyt.handle.hooks import capturing
+from lazyt.handle.layout import strided as strided_layout
 from lazyt.handle.layout import strides_like
 from lazyt.handle.storage import Storage, raw
 from lazyt.handle.tape import (
@@ -30,6 +31,7 @@ from lazyt.handle.tape import (
     boundary,
     checks,
     leaves,
+    sparse_forms,
 )
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import package_name
@@ -316,11 +318,16 @@ def accumulate(
         return
     if old is None:
         leaf.grad = gradient_tensor(grad, source)
-        if variable is not None and variable._view is not None:  # it lies as the variable does
+        strided = not sparse_forms or leaf.grad.layout is strided_layout
+        if (
+            strided and variable is not None and variable._view is not None
+        ):  # it lies as the variable does
             lay_out(leaf.grad, strides_like(tuple(variable.shape), variable.strides))
     else:
         total = ops.apply("add", old.node, grad)
-        if create_graph or total.needs_grad or old.requires_grad:
+        if sparse_forms and old.layout is not strided_layout:
+            leaf.grad = gradient_tensor(total)
+        elif create_graph or total.needs_grad or old.requires_grad:
             # who holds the old one keeps its value
             leaf.grad = _gradient_sum(total, old, gradient_tensor(grad, source))
         else:

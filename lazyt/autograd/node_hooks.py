@@ -15,7 +15,14 @@ from lazyt.errors import GradientError, LazytError
 from lazyt.handle.dispatch import type_title, wrap
 from lazyt.handle.grad_mode import set_grad_enabled
 from lazyt.handle.storage import raw
-from lazyt.handle.tape import AccumulateGrad, GradFn, boundaries, inputs_of, next_uid
+from lazyt.handle.tape import (
+    AccumulateGrad,
+    GradFn,
+    boundaries,
+    inputs_of,
+    next_uid,
+    sparse_forms,
+)
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Node, rebuild, remake
@@ -119,9 +126,34 @@ def call_hooks(
     return grad
 
 
+def sparse_form(grad: Node) -> Tensor | None:
+    """The sparse tensor whose dense value ``grad`` is: one that a function gave as a gradient, or
+    the sum of several; None for all other gradients."""
+    parts: list[Tensor] = []
+    stack = [grad]
+    while stack:
+        node = stack.pop()
+        found = sparse_forms.get(node)
+        if found is not None:
+            parts.append(found)
+        elif node.op.name == "detach":
+            stack.append(node.inputs[0])
+        elif (call := ops.match_call(node)) is not None and call[0] == "add":
+            if len(node.inputs) != 2:
+                return None
+            stack += reversed(node.inputs)
+        else:
+            return None
+    kind: Any = type(parts[0])
+    made: Tensor = kind.joined(parts)
+    return made
+
+
 def gradient_tensor(grad: Node, source: Tensor | None = None) -> Tensor:
     """``grad`` as a tensor; it keeps its own history exactly when it has one, which is that of
     ``source`` if that is given."""
+    if sparse_forms and (found := sparse_form(grad)) is not None:
+        return found
     if not grad.needs_grad:
         return wrap(grad)
     with set_grad_enabled(True):

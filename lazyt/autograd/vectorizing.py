@@ -13,7 +13,7 @@ from typing import Any
 from lazyt.autograd.levels import Level, batched, entered, repeated, stack, symbol
 from lazyt.errors import BoundsError, LazytError, ShapeError
 from lazyt.handle.dispatch import assign, lay_out, wrap
-from lazyt.handle.layout import strides_like
+from lazyt.handle.layout import strided, strides_like
 from lazyt.handle.pytree import TreeSpec, flatten, spread, unflatten
 from lazyt.handle.storage import Storage
 from lazyt.handle.tensor import Tensor
@@ -143,6 +143,11 @@ def _checked_dim(leaf: Any, dim: Any, start: str) -> int | None:
         raise ShapeError(
             start + f"Got in_dim={dim} for an input but the input is of type {type(leaf)}. We "
             "cannot vmap over non-Tensor arguments, please use None as the respective in_dim"
+        )
+    if leaf.layout is not strided:
+        raise LazytError(
+            "vmap does not take sparse tensors: give it their values, and let the function make "
+            "them; those that the function finds elsewhere are the same for all examples"
         )
     rank = leaf.ndim
     if not -rank <= dim < rank:

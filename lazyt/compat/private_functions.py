@@ -236,6 +236,7 @@ def _segment_reduce(
 
     Raises ArgumentError, DTypeError and LazytError.
     """
+    reduce = {"amax": "max", "amin": "min"}.get(reduce, reduce)
     if reduce not in _SEGMENTS:
         raise ArgumentError(f"unsupported reduction given! {reduce}")
     if not data.is_floating_point():

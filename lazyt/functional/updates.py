@@ -39,7 +39,9 @@ def in_float32(value: float) -> float:
 
 def is_count(value: Any) -> bool:
     """Whether ``value`` is a tensor that Python counts with."""
-    return isinstance(value, Tensor) and value._storage.__class__ is CountStorage
+    if not isinstance(value, Tensor):
+        return False
+    return getattr(value, "_storage", None).__class__ is CountStorage  # a sparse one has none
 
 
 def new_count(value: float, dtype: DType | None = None) -> Tensor:

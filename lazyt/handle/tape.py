@@ -428,6 +428,11 @@ leaves: weakref.WeakValueDictionary[int, AccumulateGrad] = weakref.WeakValueDict
 boundaries: weakref.WeakKeyDictionary[Node, tuple[GradFn, int]] = weakref.WeakKeyDictionary()
 
 
+#: Dense values of sparse gradients. Backward passes them on like others, and nothing computes them
+#: where users are given the sparse tensor that is found here (``node_hooks.gradient_tensor``).
+sparse_forms: weakref.WeakKeyDictionary[Node, Tensor] = weakref.WeakKeyDictionary()
+
+
 #: Grad_fns, except leaves, that may have hooks, retained gradients or packed operands.
 watched: weakref.WeakSet[GradFn] = weakref.WeakSet()
 

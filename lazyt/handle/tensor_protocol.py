@@ -504,8 +504,16 @@ def realize(*tensors: Tensor) -> None:
             hint = ": realize(*tensors)" if isinstance(tensor, list | tuple) else ""
             raise TypeError(f"realize expects tensors, not {type(tensor).__name__}{hint}")
     if capturing() is None:  # a captured function computes everything at its end
-        nodes = [tensor.node for tensor in tensors]
+        nodes = [part.node for tensor in tensors for part in _parts(tensor)]
         pending.realize_nodes([node for node in nodes if not has_no_values(node)])
+
+
+def _parts(tensor: Any) -> Sequence[Tensor]:
+    """A tensor, or what a sparse one consists of."""
+    if type(tensor) is Tensor or tensor.layout is strided:
+        return (tensor,)
+    found: Sequence[Tensor] = tensor.parts()
+    return found
 
 
 @method("realize")
@@ -546,7 +554,7 @@ def explain(*tensors: Any) -> Explanation:
     for given in tensors:
         if not isinstance(given, Tensor):
             raise DTypeError(f"explain() takes tensors, not {type(given).__name__}")
-    return planning.explain([tensor.node for tensor in tensors])
+    return planning.explain([part.node for tensor in tensors for part in _parts(tensor)])
 
 
 @method("explain")

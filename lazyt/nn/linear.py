@@ -189,8 +189,6 @@ class _Table(Module):
                 raise EmbeddingError("Padding_idx must be within num_embeddings")
             padding_idx %= sizes[0]
         self.padding_idx = padding_idx
-        if self.sparse:
-            raise LazytError("sparse=True is not supported: lazyt has dense gradients only")
         if weight is None:
             self.weight = blank_parameter(*sizes, dtype=dtype, device=device)
             self.weight.requires_grad_(not freeze)
@@ -231,7 +229,7 @@ class Embedding(_Table):
 
     The weight starts as normal numbers; the row ``padding_idx`` is zero and gets no gradient.
     ``max_norm``, ``norm_type`` and ``scale_grad_by_freq`` are as in ``nn.functional.embedding``;
-    ``sparse`` raises LazytError.
+    ``sparse``: the gradient of the weight is a sparse tensor of the rows that were used.
     """
 
     def __init__(

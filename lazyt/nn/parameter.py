@@ -58,7 +58,7 @@ class Parameter(Tensor, metaclass=_Kind):
             raise DTypeError(
                 "Only Tensors of floating point and complex dtype can require gradients"
             )
-        if _overriding(type(data)):
+        if _overriding(type(data)) or data.layout is not lazyt.strided:
             return cast(Parameter, _mark(data.detach().requires_grad_(requires_grad), data))
         return _over(data.detach(), requires_grad, cls)
 

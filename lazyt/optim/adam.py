@@ -1,4 +1,4 @@
-"""Adam and what is derived from it: AdamW, Adamax, NAdam, RAdam; SparseAdam, which has no use."""
+"""Adam and what is derived from it: AdamW, Adamax, NAdam, RAdam, SparseAdam."""
 
 from __future__ import annotations
 
@@ -93,6 +93,12 @@ class Adam(Optimizer):
         }  # fmt: skip
         super().__init__(params, defaults)
         check_fused(fused, foreach, differentiable)
+
+    def _update_sparse(self, group: Group, parameter: Tensor, grad: Tensor) -> None:
+        """Raises LazytError: the formula is for dense gradients."""
+        raise LazytError(
+            "Adam does not support sparse gradients, please consider SparseAdam instead"
+        )
 
     def _update_one(self, group: Group, parameter: Tensor) -> None:
         decay, decoupled = group["weight_decay"], group["decoupled_weight_decay"]
@@ -367,15 +373,24 @@ def _rectification(keep: float, step: float) -> float:
 
 
 class SparseAdam(Optimizer):
-    """PyTorch's Adam for sparse gradients. Gradients are never sparse here, and so its step raises
-    what PyTorch's raises for dense ones; use Adam.
+    """Adam of the elements that a sparse gradient has: the other elements of the parameter, and of
+    its two means, stay as they are.
 
     Args:
         params: the parameters, or groups of them.
         lr, betas, eps, maximize: as for Adam.
 
-    Raises SettingError (a ValueError) for settings out of range; ``step`` raises LazytError (a
-    RuntimeError).
+    Each step looks at the indices of the gradients. Raises SettingError (a ValueError) for settings
+    out of range; ``step`` raises LazytError (a RuntimeError) for dense gradients.
+
+    Example:
+        >>> import lazyt
+        >>> table = lazyt.nn.Embedding(10, 4, sparse=True)
+        >>> optimizer = lazyt.optim.SparseAdam(table.parameters(), lr=0.1)
+        >>> table(lazyt.tensor([1, 7, 1])).sum().backward()
+        >>> optimizer.step()
+        >>> table.weight.grad.coalesce().indices()
+        tensor([[1, 7]])
     """
 
     def __init__(
@@ -407,3 +422,22 @@ class SparseAdam(Optimizer):
             raise LazytError(
                 "SparseAdam does not support dense gradients, please consider Adam instead"
             )
+
+    def _update_sparse(self, group: Group, parameter: Tensor, grad: Tensor) -> None:
+        from lazyt.functional.sparse import updates
+
+        state, (keep, keep_square) = self.state_of(parameter), group["betas"]
+        state["step"] = state.get("step", 0) + 1
+        mean, square = self.slot(parameter, "exp_avg"), self.slot(parameter, "exp_avg_sq")
+        elements = updates.unique_elements(self.gradient(group, parameter))
+        values = elements._values()
+        old, old_square = (updates.elements_of(item, elements) for item in (mean, square))
+        change = (values - old) * (1 - keep)
+        change_square = (values * values - old_square) * (1 - keep_square)
+        updates.add_elements_(mean, elements, change)
+        updates.add_elements_(square, elements, change_square)
+        root = (old_square + change_square).sqrt() + group["eps"]
+        left, left_square = (1 - beta ** state["step"] for beta in group["betas"])
+        rate = group["lr"] * math.sqrt(left_square) / left
+        step = updates.scaled((old + change) / root, -rate)
+        updates.add_elements_(parameter, elements, step)

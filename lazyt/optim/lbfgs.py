@@ -294,7 +294,7 @@ class LBFGS(Optimizer):
     def _gather_flat_grad(self) -> Tensor:
         """The gradients of all parameters one behind the other, zeros where there is none."""
         parts = [
-            lazyt.zeros_like(p) if p.grad is None else p.grad.resolve_conj()
+            lazyt.zeros_like(p) if p.grad is None else p.grad.to_dense().resolve_conj()
             for p in self._parameters
         ]
         return lazyt.cat([_as_real(part).reshape(-1) for part in parts])

@@ -508,6 +508,10 @@ class Optimizer(Hooked):
         grads: list[Tensor] = []
         self._init_group(group, parameters, grads, *([] for _ in range(self._state_lists)))
         given = dict(zip(parameters, grads, strict=True))
+        for parameter, grad in given.items():
+            if type(grad) is not Tensor and grad.layout is not lazyt.strided:
+                self._update_sparse(group, parameter, grad)
+                parameters = [other for other in parameters if other is not parameter]
         if all(parameter.grad is grad for parameter, grad in given.items()):
             self._update(group, parameters)
             return
@@ -568,6 +572,11 @@ class Optimizer(Hooked):
         and its state.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define a step")
+
+    def _update_sparse(self, group: Group, parameter: Tensor, grad: Tensor) -> None:
+        """One step of one parameter whose gradient is sparse. Raises LazytError where the formula
+        is for dense ones alone."""
+        raise LazytError(f"{type(self).__name__} does not support sparse gradients")
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or make them zero; then compute what the last

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lazyt.errors import LazytError
 from lazyt.functional import namespace as lazyt
 from lazyt.functional.updates import (
     accumulate_,
@@ -79,6 +80,24 @@ class SGD(Optimizer):
     def _update_one(self, group: Group, parameter: Tensor) -> None:
         step = self._direction(group, parameter)
         descend_(parameter, step, self.rate(group, parameter))
+
+    def _update_sparse(self, group: Group, parameter: Tensor, grad: Tensor) -> None:
+        from lazyt.functional.sparse import updates
+
+        grad = self.gradient(group, parameter)  # which weight decay would make dense
+        if group["momentum"]:
+            state, keep = self.state_of(parameter), group["momentum"]
+            known = state.get("momentum_buffer")
+            if known is None:
+                state["momentum_buffer"] = grad.clone()
+            else:
+                share = grad if not group["dampening"] else grad * (1 - group["dampening"])
+                state["momentum_buffer"] = (known * keep + share).coalesce()
+            buffer = state["momentum_buffer"]
+            grad = grad + buffer * keep if group["nesterov"] else buffer
+        elements = updates.elements(grad)
+        step = updates.scaled(elements._values(), -self.rate(group, parameter))
+        updates.add_elements_(parameter, elements, step)
 
     def _direction(self, group: Group, parameter: Tensor) -> Any:
         """What the learning rate is multiplied with."""
@@ -393,6 +412,19 @@ class Adagrad(Optimizer):
         accumulate_square_(total, grad, 1, 1)
         step = grad / (total.sqrt() + group["eps"])
         descend_(parameter, step, rate)
+
+    def _update_sparse(self, group: Group, parameter: Tensor, grad: Tensor) -> None:
+        from lazyt.functional.sparse import updates
+
+        if group["weight_decay"]:
+            raise LazytError("weight_decay option is not compatible with sparse gradients")
+        self._count([parameter])
+        elements = updates.unique_elements(self.gradient(group, parameter))
+        values, total = elements._values(), self.slot(parameter, "sum")
+        updates.add_elements_(total, elements, values * values)
+        root = updates.elements_of(total, elements).sqrt() + group["eps"]
+        step = updates.scaled(values / root, -self._rate(group, parameter))
+        updates.add_elements_(parameter, elements, step)
 
     def _rate(self, group: Group, parameter: Tensor) -> Tensor:
         """The learning rate, which falls with the parameter's own steps."""

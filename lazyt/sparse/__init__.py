@@ -111,7 +111,9 @@ def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
         return found
     if not isinstance(input, CooTensor):
         refuse(input, "_indices")  # type: ignore[arg-type]
-    return arithmetic.sum_over(input, dim, False, dtype)
+    found = arithmetic.sum_over(input, dim, False, dtype)
+    sparse = isinstance(found, SparseTensor) and dtype is None
+    return found.to(input.dtype) if sparse else found
 
 
 def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:

@@ -163,15 +163,18 @@ def _fail_numbers(
 def _compare_tensors(actual: Tensor, expected: Tensor, settings: _Settings, where: str) -> None:
     checked: list[tuple[str, str, Any, Any]] = [
         ("", "shape", actual.shape, expected.shape),
+        ("check_layout", "layout", actual.layout, expected.layout),
         ("check_device", "device", actual.device, expected.device),
         ("check_dtype", "dtype", actual.dtype, expected.dtype),
-        ("check_stride", "stride()", actual.stride(), expected.stride()),
     ]
+    if actual.layout is expected.layout is lazyt.strided:
+        checked.append(("check_stride", "stride()", actual.stride(), expected.stride()))
     for option, title, one, other in checked:
         if (not option or settings.checks[option]) and one != other:
             settings.fail(
                 f"The values for attribute '{title}' do not match: {one} != {other}.", where
             )
+    actual, expected = actual.to_dense(), expected.to_dense()
     rtol, atol = settings.tolerances(_kind(actual), _kind(expected))
     if actual.dtype is not expected.dtype:
         common = lazyt.promote_types(actual.dtype, expected.dtype)
@@ -247,7 +250,8 @@ def assert_close(
     """Raise AssertionError unless ``|actual - expected| <= atol + rtol * |expected|`` everywhere.
 
     Args:
-        actual, expected: tensors, arrays, numbers, None, or sequences and mappings of them.
+        actual, expected: tensors (sparse ones by their dense values), arrays, numbers, None, or
+            sequences and mappings of them.
         rtol, atol: tolerances, given together; by default those of the dtypes, 0 for whole numbers.
         equal_nan: whether NaN is close to NaN.
         check_device, check_dtype, check_layout, check_stride: what else has to be the same.
@@ -261,7 +265,7 @@ def assert_close(
             f"{'rtol' if rtol is None else 'atol'}."
         )
     checks = {"check_device": check_device, "check_dtype": check_dtype,
-              "check_stride": check_stride}  # fmt: skip
+              "check_stride": check_stride, "check_layout": check_layout}  # fmt: skip
     if not allow_subclasses and type(actual) is not type(expected):
         raise TypeError(f"{type(actual)} and {type(expected)} are compared with subclasses only")
     _compare(actual, expected, _Settings(rtol, atol, equal_nan, msg, checks), "")

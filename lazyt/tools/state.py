@@ -168,6 +168,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "anomaly": ("user", "detect_anomaly; autograd.anomalies writes"),
         "boundaries": ("atomic", "grad_fns of nodes where differentiation is cut, weakly"),
         "checks": ("user", "what is checked of saved tensors; graph and saving write"),
+        "sparse_forms": ("atomic", "sparse gradients by the nodes of their dense values"),
         "leaves": ("atomic", "leaves by their numbers, weakly"),
         "watched": ("atomic", "grad_fns with hooks; handles, saving add"),
     },

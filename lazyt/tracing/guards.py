@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lazyt.handle.layout import strided
 from lazyt.handle.pytree import OpenFunction, has_other_code, keys_of
 from lazyt.handle.tape import AccumulateGrad
 from lazyt.handle.tensor import Tensor
@@ -117,6 +118,18 @@ def _is_of_c(iterator: Iterator[Any]) -> bool:
 def _has_values(table: dict[Any, Any], known: tuple[Any, ...]) -> bool:
     """Whether a cache of results has just these objects."""
     return len(table) == len(known) and all(map(operator.is_, table.values(), known))
+
+
+#: Why functions that reach a sparse tensor run as always.
+SPARSE = (
+    "is a sparse tensor, which captured functions can make but neither be given nor give: let them "
+    "take its indices and values, and give values"
+)
+
+
+def is_sparse(value: Any) -> bool:
+    """Whether a value is a tensor that has no memory of its own."""
+    return isinstance(value, Tensor) and type(value) is not Tensor and value.layout is not strided
 
 
 class CannotWatch(Exception):
@@ -232,6 +245,8 @@ class Guards:
     def _hold(self, source: Source, value: Any, path: str) -> None:
         """Notes a place that is no entry of a dict, or holds a tensor, and goes on from it."""
         if isinstance(value, Tensor):
+            if is_sparse(value):
+                raise CannotWatch(f"{path} {SPARSE}")
             self.tensors.append(GuardedTensor(path, source, value))
             if id(value) not in self._seen:
                 self._seen[id(value)] = value

@@ -317,3 +317,71 @@ def test_checks_can_be_switched_on() -> None:
         lt.sparse_coo_tensor([[5]], [1.0], (2,))
     assert not checks.is_enabled()
     lt.sparse_coo_tensor([[5]], [1.0], (2,))
+
+
+def test_results_do_not_share_values_that_are_written_to() -> None:
+    s = lt.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3))
+    other, moved, more = s.coalesce(), s.t(), s.unsqueeze(0)
+    leaf = s.coalesce().requires_grad_()
+    s.mul_(2)
+    assert other.values().tolist() == moved._values().tolist() == more._values().tolist() == [3, 4]
+    assert leaf.requires_grad and not s.requires_grad and not other.requires_grad
+
+
+def test_parameters_and_comparisons() -> None:
+    s = lt.eye(2).to_sparse()
+    parameter = lt.nn.Parameter(s)
+    assert isinstance(parameter, lt.nn.Parameter) and parameter.is_sparse
+    assert parameter.requires_grad and not s.requires_grad
+    lt.testing.assert_close(s, s.clone())
+    with pytest.raises(AssertionError, match="layout"):
+        lt.testing.assert_close(s, lt.eye(2))
+    with pytest.raises(AssertionError, match="not close"):
+        lt.testing.assert_close(s, s * 2)
+
+
+@pytest.mark.lazy
+def test_captures_and_transforms_say_what_they_take() -> None:
+    s, x = lt.eye(3).to_sparse(), lt.ones(3, 2)
+    captured = lt.jit(lambda a, b: a @ b)
+    with pytest.warns(UserWarning, match="sparse tensor"):
+        for _ in range(6):
+            assert equal(captured(s, x), x)
+    makes = lt.jit(lambda values: lt.sparse_coo_tensor([[0, 1], [1, 0]], values, (2, 2)) @ x[:2])
+    for _ in range(3):
+        assert makes(lt.tensor([2.0, 3.0])).tolist() == [[2, 2], [3, 3]]
+    assert not any("sparse" in reason for reason in makes.why())
+    batched = lt.func.vmap(lambda b: s @ b)(lt.stack([x, x * 2]))
+    assert equal(batched[1], x * 2)
+    with pytest.raises(LazytError, match="does not take sparse tensors"):
+        lt.func.vmap(lambda a: a)(s)
+    with pytest.raises(LazytError, match="do not take sparse tensors"):
+        lt.func.grad(lambda a: lt.sparse.sum(a))(s)
+
+
+def test_dtypes_of_results() -> None:
+    s = lt.eye(2, dtype=lt.int32).to_sparse()
+    assert s.sum(0).dtype is lt.int64 and lt.sparse.sum(s, 0).dtype is lt.int32
+    assert lt.sparse.sum(s, (0, 1)).dtype is lt.int64
+    with pytest.raises(NotImplementedError, match="\"softmax\" not implemented for 'Int'"):
+        lt.sparse.softmax(s, 0)
+    single = lt.eye(2).to_sparse()
+    single.add_(lt.eye(2, dtype=lt.float64).to_sparse())  # a cast that loses no category
+    assert single.dtype is lt.float32 and single.to_dense().tolist() == [[2, 0], [0, 2]]
+    with pytest.raises(LazytError, match="can't be cast to the desired output type Int"):
+        s.add_(single)
+    c = lt.eye(2).to_sparse_csr()
+    assert (c @ lt.eye(2, dtype=lt.float64).to_sparse_csr()).dtype is lt.float64
+
+
+def test_older_names() -> None:
+    from lazyt.functional.sparse import old_types
+
+    s = old_types.DoubleTensor(lt.tensor([[0, 1]]), lt.tensor([1.0, 2.0]), (3,))
+    assert s.dtype is lt.float64 and isinstance(s, old_types.DoubleTensor)
+    assert not isinstance(s, old_types.FloatTensor)
+    assert old_types.FloatTensor(2, 3).shape == (2, 3)
+    starts = old_types.convert_indices_from_coo_to_csr(lt.tensor([0, 0, 2]), 4)
+    assert starts.tolist() == [0, 2, 2, 3, 3]
+    pairs = old_types.convert_indices_from_csr_to_coo(starts, lt.tensor([1, 0, 3]))
+    assert pairs.tolist() == [[0, 0, 2], [1, 0, 3]]

@@ -52,6 +52,9 @@ MODULES: Table = {
             _mkldnn=LAYOUT_MKLDNN jagged=LAYOUT_JAGGED""",
         _SYMBOLS: "SymBool SymFloat SymInt",
         _SPARSE: "hsmm",
+        Served("lazyt.functional.sparse.old_types"): """
+            _convert_indices_from_coo_to_csr=convert_indices_from_coo_to_csr
+            _convert_indices_from_csr_to_coo=convert_indices_from_csr_to_coo""",
         _SCRIPT: "ScriptDict ScriptFunction ScriptList ScriptModule ScriptObject",
     },
     "_C": {
@@ -197,8 +200,11 @@ MODULES: Table = {
             median min mode nanmedian qr slogdet sort svd topk triangular_solve""",
     },
     "sparse": {
+        Served("lazyt.functional.sparse.old_types"): """
+            ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor
+            ShortTensor""",
         _SPARSE: """
-            FloatTensor DoubleTensor HalfTensor as_sparse_gradcheck spsolve
+            as_sparse_gradcheck spsolve
             to_sparse_semi_structured SparseSemiStructuredTensor""",
     },
     "torch_version": {Served("lazyt.compat.served.versions"): "TorchVersion"},

@@ -12,8 +12,9 @@ from lazyt.functional.linalg.norms import norm_node
 from lazyt.functional.nn.pooling import largest
 from lazyt.functional.operands import choose, constant_of, require_tensor
 from lazyt.functional.results import give, known_values, overwrite
-from lazyt.handle.dispatch import type_title
+from lazyt.handle.dispatch import type_title, wrap
 from lazyt.handle.function_table import function
+from lazyt.handle.grad_mode import mode as grad_mode
 from lazyt.handle.grad_mode import no_grad
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, int32, int64, package_name
@@ -30,9 +31,6 @@ class PaddingIndexError(LazytError, AssertionError):
 
 class WeightedModeError(LazytError, NotImplementedError):
     """Weights per number for another mode than ``sum``."""
-
-
-_SPARSE = "sparse=True is not supported: lazyt has dense gradients only"
 
 
 def _row_indices(input: Tensor, rows: int, message: str) -> Node:
@@ -114,13 +112,12 @@ def embedding(
         padding_idx: a row that gets no gradient.
         max_norm: rows that are used and have a longer ``norm_type``-norm are shortened, in place.
         scale_grad_by_freq: divide a row's gradient by how often it occurs.
+        sparse: the gradient of ``weight``, if that is a leaf, is a sparse tensor of the rows that
+            were used. It does not go together with ``scale_grad_by_freq``.
 
-    Raises BoundsError (an IndexError) for a number out of range, DTypeError, and LazytError for
-    ``sparse``: gradients are dense.
+    Raises BoundsError (an IndexError) for a number out of range, and DTypeError.
     """
     require_tensor(input, "embedding")
-    if sparse:
-        raise LazytError(_SPARSE)
     if weight.ndim != 2:
         raise ShapeError("'weight' must be 2-D")
     rows = weight.shape[0]
@@ -128,6 +125,8 @@ def embedding(
     places = _row_indices(input, rows, "index out of range in self")
     if max_norm is not None:
         _renormalize(weight, places, max_norm, norm_type)
+    if sparse and weight.requires_grad and grad_mode.enabled:
+        return _followed_rows(weight, places, padding, scale_grad_by_freq)
     node = ops.gather(weight.node, places, 0)
     if scale_grad_by_freq:
         node = _by_frequency(node, places, rows)
@@ -136,6 +135,14 @@ def embedding(
         hit = ops.reshape(hit, (*places.shape, 1))
         node = choose(hit, ops.detach(node), node, node.dtype)
     return give(node, "Embedding", (weight,))
+
+
+def _followed_rows(weight: Tensor, places: Node, padding: int | None, by_frequency: bool) -> Tensor:
+    """Rows whose gradient is a sparse tensor."""
+    from lazyt.functional.sparse.embeddings import Embedding
+
+    found: Tensor = Embedding.apply(weight, wrap(places), padding, by_frequency)
+    return found
 
 
 # ------------------------------------------------------------------ bags
@@ -209,8 +216,6 @@ def _check_mode(mode: str, by_frequency: bool, sparse: bool, weighted: bool) -> 
         raise EmbeddingError("max mode does not support scaling the gradient by the frequency")
     if mode == "max" and sparse:
         raise EmbeddingError("max mode does not support sparse weights")
-    if sparse:
-        raise LazytError(_SPARSE)
     if weighted and mode != "sum":
         raise WeightedModeError(
             "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported "
@@ -250,27 +255,31 @@ def embedding_bag(
     _check_table(weight)
     padding = _padding_row(padding_idx, rows)
     scale = None if per_sample_weights is None else per_sample_weights.node
-    parents = (weight, per_sample_weights)
+    if sparse and weight.requires_grad and grad_mode.enabled:
+        whole = _followed_rows(weight, places, padding, scale_grad_by_freq)
+        table, parents = whole.node, (whole, per_sample_weights)
+    else:
+        table, parents = ops.gather(weight.node, places, 0), (weight, per_sample_weights)
+    by_frequency = scale_grad_by_freq and not sparse
     if offsets is None:
         present = _present(places, padding)
-        found = _rows(weight.node, places, scale, scale_grad_by_freq)
+        found = _scaled(table, places, rows, scale, by_frequency)
         return give(_folded(found, present, mode), "EmbeddingBag", parents)
     starts = _starts(offsets, places.size, include_last_offset)
     if mode == "max":
         places, inside = _ragged(places, starts)
         present = _and(inside, _present(places, padding))
-        return give(_folded(_rows(weight.node, places, None, False), present, mode),
-                    "EmbeddingBag", parents)  # fmt: skip
-    found = _rows(weight.node, places, scale, scale_grad_by_freq)
+        found = ops.gather(weight.node, places, 0)
+        return give(_folded(found, present, mode), "EmbeddingBag", parents)
+    found = _scaled(table, places, rows, scale, by_frequency)
     node = _scattered(found, _present(places, padding), offsets, len(starts) - 1, mode)
     return give(node, "EmbeddingBag", parents)
 
 
-def _rows(table: Node, places: Node, scale: Node | None, by_frequency: bool) -> Node:
-    """The rows in the type they are added up in, scaled."""
-    found = ops.gather(table, places, 0)
+def _scaled(found: Node, places: Node, rows: int, scale: Node | None, by_frequency: bool) -> Node:
+    """Rows of a table in the type they are added up in, scaled."""
     if by_frequency:
-        found = _by_frequency(found, places, table.shape[0])
+        found = _by_frequency(found, places, rows)
     if scale is None:
         return found
     return ops.apply("mul", found, ops.cast(ops.reshape(scale, (*places.shape, 1)), found.dtype))

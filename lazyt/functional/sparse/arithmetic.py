@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazyt import ops
-from lazyt.errors import LazytError, ShapeError
+from lazyt.errors import LazytError, NoKernelError, ShapeError
 from lazyt.functional.operands import as_number, existing_dim, normalize_dims
 from lazyt.functional.sparse.coordinates import (
     coalesced,
@@ -27,7 +27,7 @@ from lazyt.functional.sparse.tensors import (
     refuse,
     segments,
 )
-from lazyt.handle.dispatch import wrap
+from lazyt.handle.dispatch import type_title, wrap
 from lazyt.handle.grad_mode import no_grad
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, int64
@@ -281,6 +281,9 @@ def softmax(input: Tensor, dim: int, *, dtype: DType | None = None, log: bool = 
     tensor = coalesced(need_coo(input, "log_softmax" if log else "softmax"))
     axis = existing_dim(dim, tensor.ndim)
     held = tensor._held if dtype is None else tensor._held.to(dtype)
+    if held.dtype.kind not in "f":
+        title = "log_softmax" if log else "softmax"
+        raise NoKernelError(f"\"{title}\" not implemented for '{type_title(held.dtype)}'")
     if axis >= tensor.sparse_dim():
         inner = axis - tensor.sparse_dim() + 1
         return tensor.with_values(held.log_softmax(inner) if log else held.softmax(inner))

@@ -66,7 +66,7 @@ def coalesced(tensor: CooTensor) -> CooTensor:
         total = tensor._held.sum(0, keepdim=True, dtype=tensor.dtype)
         return coo(tensor._places[:, :1], total, tensor._size, True, True)
     if not bool((keys[1:] <= keys[:-1]).any()):
-        return coo(tensor._places, tensor._held, tensor._size, True, True)
+        return coo(tensor._places, tensor._held.clone(), tensor._size, True, True)
     order, ordered, number, count = grouped(keys)
     values = picked(tensor._held, order)
     if count < tensor._nnz():
@@ -192,7 +192,7 @@ def transposed(tensor: CooTensor, first: int, second: int) -> CooTensor:
         )
     order = list(range(sparse))
     order[one], order[two] = order[two], order[one]
-    return coo(_reordered(tensor, order), tensor._held, size, False, tensor._checked)
+    return coo(_reordered(tensor, order), tensor._held.clone(), size, False, tensor._checked)
 
 
 def _reordered(tensor: CooTensor, order: Sequence[int]) -> Tensor:
@@ -220,7 +220,7 @@ def permuted(tensor: CooTensor, dims: Sequence[int]) -> CooTensor:
             "allowed.Only transpositions within sparse and dense dimensions are supported."
         )
     size = [tensor._size[axis] for axis in order]
-    held, moved = tensor._held, order[:sparse] != list(range(sparse))
+    held, moved = tensor._held.clone(), order[:sparse] != list(range(sparse))
     if order[sparse:] != list(range(sparse, rank)):
         held = held.permute(0, *(axis - sparse + 1 for axis in order[sparse:]))
     places = _reordered(tensor, order[:sparse]) if moved else tensor._places
@@ -319,7 +319,7 @@ def unsqueezed(tensor: CooTensor, dim: int) -> CooTensor:
         rows = [tensor._places[a] for a in range(sparse)]
         zeros = wrap(ops.broadcast_to(ops.constant(0, int64), (tensor._nnz(),)))
         places = joined([*rows[:axis], zeros, *rows[axis:]])
-    return coo(places, tensor._held, size, tensor._is_coalesced, tensor._checked)
+    return coo(places, tensor._held.clone(), size, tensor._is_coalesced, tensor._checked)
 
 
 # ---------------------------------------------------------------------- joining

@@ -12,7 +12,6 @@ from typing import Any
 
 from lazyt import autograd
 from lazyt.errors import LazytError
-from lazyt.functional.elementwise.arithmetic import result_type
 from lazyt.functional.overriding import Disabled, Overridable, start, switch
 from lazyt.functional.sparse import arithmetic, compressed, coordinates, creation, products
 from lazyt.functional.sparse.tensors import (
@@ -23,9 +22,10 @@ from lazyt.functional.sparse.tensors import (
     refuse,
 )
 from lazyt.functional.sparse.text import text_of
+from lazyt.functional.type_promotion import can_cast
+from lazyt.handle.dispatch import type_title
 from lazyt.handle.layout import sparse_coo, sparse_csc, sparse_csr
 from lazyt.handle.tensor import Tensor
-from lazyt.ir.dtypes import bool_
 
 Implementation = Callable[..., Any]
 
@@ -669,20 +669,6 @@ def _stride(input: SparseTensor, dim: int | None = None) -> Any:
     return input.strides if dim is None else input.strides[dim]
 
 
-@implementation("realize")
-def _realize(*tensors: Any) -> Any:
-    from lazyt.handle.tensor_protocol import realize
-
-    members: list[Tensor] = []
-    for tensor in tensors:
-        if isinstance(tensor, SparseTensor):
-            members += [part for part in tensor.__dict__.values() if type(part) is Tensor]
-        else:
-            members.append(tensor)
-    realize(*members)
-    return tensors[0]
-
-
 # ---------------------------------------------------------------------- in place
 
 
@@ -706,9 +692,10 @@ def _writes(name: str) -> Implementation:
         if self._held.is_leaf and self._held.requires_grad:
             raise LazytError("a leaf Variable that requires grad is being used in an in-place "
                              "operation.")  # fmt: skip
-        if result_type(found._held, self._held) is not self.dtype and found.dtype is not bool_:
+        if not can_cast(found.dtype, self.dtype):
             raise LazytError(
-                f"result type {found.dtype} can't be cast to the desired output type {self.dtype}"
+                f"result type {type_title(found.dtype)} can't be cast to the desired output type "
+                f"{type_title(self.dtype)}"
             )
         return self.become(found.with_values(found._held.to(self.dtype)))
 
@@ -854,7 +841,7 @@ def _grad(outputs: Any, inputs: Any, grad_outputs: Any = None, **options: Any) -
 
 @implementation("requires_grad_")
 def _requires_grad(self: SparseTensor, requires_grad: bool = True) -> SparseTensor:
-    self._held.requires_grad_(requires_grad)
+    self.requires_grad = requires_grad
     return self
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from lazyt import ops
 from lazyt.errors import DTypeError, LazytError, ShapeError
+from lazyt.functional.elementwise.arithmetic import result_type
 from lazyt.functional.operands import constant_of
 from lazyt.functional.sorting.searching import searchsorted
 from lazyt.functional.sparse.coordinates import coalesced, joined, ranges, with_coordinates
@@ -150,7 +151,11 @@ def matrix_product(a: Tensor, b: Tensor, name: str = "Mm") -> Tensor:
         return dense_times(a, b, name)
     if isinstance(a, CooTensor) and isinstance(b, CooTensor):
         return of_sparse(a, b)
-    found = of_sparse(with_coordinates(a), with_coordinates(b))
+    one, two = with_coordinates(a), with_coordinates(b)
+    if one.dtype is not two.dtype:
+        dtype = result_type(one._held[:0], two._held[:0])
+        one, two = (t.with_values(t._held.to(dtype)) for t in (one, two))
+    found = of_sparse(one, two)
     made: Tensor = found.to_sparse_csr()
     return made
 

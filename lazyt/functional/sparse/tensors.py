@@ -15,7 +15,9 @@ from lazyt.functional.sorting.searching import searchsorted
 from lazyt.handle.dispatch import wrap
 from lazyt.handle.grad_mode import no_grad
 from lazyt.handle.layout import layout, sparse_coo, sparse_csr
+from lazyt.handle.tape import sparse_forms
 from lazyt.handle.tensor import Size, Tensor
+from lazyt.handle.tensor_protocol import realize
 from lazyt.ir.dtypes import DType, bool_, int8, int64
 from lazyt.ir.graph import Node, Shape
 
@@ -28,6 +30,10 @@ S = TypeVar("S", bound="SparseTensor")
 
 class NoBackendError(LazytError, NotImplementedError):
     """A function that tensors of a layout do not have."""
+
+
+class NoStorageError(NoBackendError, AttributeError):
+    """The storage of a sparse tensor, which has one for each of its members."""
 
 
 #: How PyTorch's messages call layouts.
@@ -80,9 +86,21 @@ class SparseTensor(Tensor):
 
     @property
     def node(self) -> Node:
-        """The dense value."""
+        """The dense value, which backward passes on; whoever is given it gets this tensor."""
         found: Node = self.to_dense().node
+        sparse_forms[found] = self
         return found
+
+    @classmethod
+    def joined(cls, parts: list[SparseTensor]) -> Tensor:
+        """The sum of gradients: by itself each as it is, and dense in any other case."""
+        if len(parts) == 1:
+            return parts[0].with_values(parts[0]._held)
+        nodes = [part.to_dense().node for part in parts]
+        total = nodes[0]
+        for node in nodes[1:]:
+            total = ops.apply("add", total, node)
+        return wrap(total, *[part._held for part in parts], name="Add")
 
     @property
     def _fn(self) -> GradFn | None:
@@ -96,6 +114,8 @@ class SparseTensor(Tensor):
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         """Raises GradientError as for dense tensors."""
+        if value and not self._held.requires_grad:  # the values may be those of others, too
+            self._held = self._held.detach()
         self._held.requires_grad = value
 
     @property
@@ -125,7 +145,7 @@ class SparseTensor(Tensor):
 
     def __getattr__(self, name: str) -> Any:
         if name in ("_storage", "_view"):
-            raise NoBackendError(f"Cannot access storage of {self._title()}TensorImpl")
+            raise NoStorageError(f"Cannot access storage of {self._title()}TensorImpl")
         from lazyt.compat.absent import AbsentName
 
         raise AbsentName("'Tensor' object", name, lambda: dir(Tensor))
@@ -143,6 +163,16 @@ class SparseTensor(Tensor):
     def _values(self) -> Tensor:
         """The values that are held, in the order of the indices."""
         return self._held
+
+    def parts(self) -> list[Tensor]:
+        """The dense tensors that it consists of."""
+        names = ("_places", "_starts", "_others", "_held")
+        return [self.__dict__[name] for name in names if name in self.__dict__]
+
+    def realize(self) -> SparseTensor:
+        """Compute indices and values now; returns the tensor."""
+        realize(*self.parts())
+        return self
 
     def with_values(self: S, values: Tensor) -> S:
         """A tensor with other values at the same indices."""
@@ -179,6 +209,18 @@ class CooTensor(SparseTensor):
         _places: Tensor
         _is_coalesced: bool
         _checked: bool
+
+    @classmethod
+    def joined(cls, parts: list[SparseTensor]) -> Tensor:
+        """The sum of gradients: their elements behind each other, in the order of the parts."""
+        same = {(type(part), part.sparse_dim(), part.dtype) for part in parts}
+        if len(parts) == 1 or len(same) > 1:
+            return super().joined(parts)
+        indices = ops.concat([part._places.node for part in parts], 1)
+        held = [part._held for part in parts]
+        values = wrap(ops.concat([part.node for part in held], 0), *held, name="Cat")
+        checked = all(part._checked for part in parts)
+        return coo(wrap(indices), values, parts[0]._size, False, checked)
 
     @property
     def strides(self) -> tuple[int, ...]:
