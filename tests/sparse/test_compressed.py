@@ -112,3 +112,16 @@ def test_refusals(make: Callable[[], Any], said: str) -> None:
 def test_diagonals() -> None:
     found = lt.sparse.spdiags(lt.arange(9.0).reshape(3, 3), lt.tensor([0, -1, 2]), (3, 3))
     assert found.to_dense().tolist() == [[0, 0, 8], [3, 1, 0], [0, 4, 2]]
+
+
+def test_dense_dimensions() -> None:
+    values = lt.arange(6.0).reshape(3, 2)
+    c = lt.sparse_csr_tensor([0, 1, 3], [2, 0, 2], values, (2, 3, 2))
+    full = c.to_dense()
+    assert c.dense_dim() == 1 and full.shape == (2, 3, 2) and full[1, 2].tolist() == [4, 5]
+    assert equal(c.transpose(0, 1).to_dense(), full.transpose(0, 1))
+    assert equal(c.to_sparse().to_dense(), full)
+    with pytest.raises(LazytError, match="self is 3D"):
+        c.t()
+    with pytest.raises(LazytError, match="rows and columns"):
+        c.transpose(0, 2)

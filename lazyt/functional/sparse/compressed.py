@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lazyt.errors import LazytError
+from lazyt.functional.operands import existing_dim
 from lazyt.functional.sorting.searching import searchsorted
 from lazyt.functional.sparse.coordinates import coalesced, from_dense, to_coordinates
 from lazyt.functional.sparse.tensors import (
@@ -60,10 +61,14 @@ def changed(tensor: Tensor, kind: layout) -> CompressedTensor:
 
 def transposed(tensor: CompressedTensor, first: int, second: int) -> CompressedTensor:
     """The transposed matrix: rows become columns, and nothing moves."""
-    if {first % 2, second % 2} != {0, 1}:
+    rank = tensor.ndim
+    dims = {existing_dim(first, rank), existing_dim(second, rank)}
+    if len(dims) == 1:
         return tensor
+    if dims != {0, 1}:
+        raise LazytError("transpose(): only rows and columns of a compressed tensor are exchanged")
     kind = sparse_csc if tensor.by_rows else sparse_csr
-    size = (tensor._size[1], tensor._size[0])
+    size = (tensor._size[1], tensor._size[0], *tensor._size[2:])
     made = compressed(tensor._starts, tensor._others, tensor._held, size, kind, tensor._checked)
     made._rows = tensor._rows
     return made

@@ -336,6 +336,8 @@ def _t(input: SparseTensor) -> SparseTensor:
             "t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got "
             f"{input.sparse_dim()} sparse and {input.dense_dim()} dense dimensions"
         )
+    if input.ndim > 2:
+        raise LazytError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
     return input if input.ndim < 2 else _transpose(input, 0, 1)
 
 
