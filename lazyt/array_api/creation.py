@@ -235,9 +235,10 @@ def eye(
 ) -> Tensor:  # fmt: skip
     """Ones on the ``k``-th diagonal, zeros elsewhere."""
     kind = dtype or lazyt.get_default_dtype()
+    width = n_rows if n_cols is None else n_cols
+    diagonal = max(-n_rows, min(k, width))  # beyond these there is none, however far
     rows = lazyt.arange(n_rows).reshape(n_rows, 1)
-    columns = lazyt.arange(n_rows if n_cols is None else n_cols)
-    result: Tensor = (columns - rows == k).to(kind)
+    result: Tensor = (lazyt.arange(width) - rows == diagonal).to(kind)
     return result
 
 

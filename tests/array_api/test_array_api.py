@@ -200,6 +200,12 @@ def test_transforms_refuse() -> None:
         xp.fft.fft(x, axis=1)
 
 
+def test_diagonals_far_away() -> None:
+    for k in (-(2**63) - 1, -3, -2, 0, 3, 4, 2**70):
+        wanted = np.eye(3, 4, k=max(-9, min(k, 9)))
+        np.testing.assert_array_equal(xp.eye(3, 4, k=k).numpy(), wanted)
+
+
 def test_repeats_in_small_integers() -> None:
     found = xp.repeat(xp.asarray([1, 2]), xp.asarray([0, 3], dtype=xp.int8))
     assert found.tolist() == [2, 2, 2]
