@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import threading
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -122,6 +123,38 @@ def is_scripting() -> bool:
     return False
 
 
+class Recordings(threading.local):
+    """Whether a program is recorded for a file now, in this thread, and by ``export``."""
+
+    kind = ""
+
+    @contextlib.contextmanager
+    def entered(self, kind: str) -> Iterator[None]:
+        """Within, a program is recorded.
+
+        Args:
+            kind: ``"trace"`` or ``"export"``.
+        """
+        before, self.kind = self.kind, kind
+        try:
+            yield
+        finally:
+            self.kind = before
+
+
+recordings = Recordings()
+
+
+def is_tracing() -> bool:
+    """Whether a program is recorded now for ``jit.save``, on the example arguments of ``trace``."""
+    return recordings.kind == "trace"
+
+
+def is_exporting() -> bool:
+    """Whether ``export`` records a program now."""
+    return recordings.kind == "export"
+
+
 def annotate(the_type: Any, the_value: F) -> F:
     """``the_value``."""
     return the_value
@@ -202,7 +235,7 @@ ATTRIBUTES: dict[str, Callable[..., Any] | object] = {
     "freeze": freeze,
     "optimize_for_inference": optimize_for_inference,
     "is_scripting": is_scripting,
-    "is_tracing": is_scripting,
+    "is_tracing": is_tracing,
     "annotate": annotate,
     "Attribute": Attribute,
     "Final": typing.Final,

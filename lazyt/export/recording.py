@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from lazyt._C import DisableTorchFunction
+from lazyt.compat.compile import recordings
 from lazyt.compat.served.choices import TracerWarning
 from lazyt.errors import LazytError
 from lazyt.export.sizes import ConditionError, RecordedInt, RecordedSize, plain, require
@@ -184,7 +185,8 @@ def record(
     """
     if args is not None:
         try:
-            return _from_run(function, args, dict(kwargs or {}), method, strict)
+            with recordings.entered("export" if strict else "trace"):
+                return _from_run(function, args, dict(kwargs or {}), method, strict)
         except NotImplementedError as error:
             raise RecordingError(f"{_title(function)} cannot be recorded: {error}") from error
     try:
@@ -404,17 +406,32 @@ _OF_VALUES = frozenset({
 })  # fmt: skip
 
 
+_COMPUTING = (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod)
+
+
 def _said(value: Any) -> str:
     """A computation with sizes as a program would write it."""
     if not isinstance(value, Node) or value.op != "call_function":
         return str(value)
     name = getattr(value.target, "__name__", "")
-    if len(value.args) != 2:
-        return f"{name}({', '.join(map(_said, value.args))})"
-    a, b = map(_said, value.args)
+    if value.target is len:
+        return f"len({_said(value.args[0])})"
     if value.target is getattr:
-        return f"{a}.{b}"
-    return MAGIC[name].format(a, b)
+        return f"{_said(value.args[0])}.{value.args[1]}"
+    if name in MAGIC and len(value.args) == 2:
+        said = [
+            f"({_said(part)})"
+            if isinstance(part, Node) and part.target in _COMPUTING
+            else _said(part)
+            for part in value.args
+        ]
+        return MAGIC[name].format(*said)
+    return value.name  # of a tensor
+
+
+def _operand(value: Any) -> str:
+    computed = isinstance(value, Node) and value.target in _COMPUTING
+    return f"({_said(value)})" if computed else _said(value)
 
 
 def _plain(value: Any) -> Any:

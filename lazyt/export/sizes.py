@@ -7,6 +7,7 @@ that it never goes another way than the one that was recorded.
 
 from __future__ import annotations
 
+import functools
 import numbers
 import operator
 from collections.abc import Callable
@@ -86,10 +87,7 @@ class RecordedSize(Size):
 
     def numel(self) -> int:
         """The number of elements."""
-        found = 1
-        for size in self:
-            found = size * found
-        return found
+        return functools.reduce(operator.mul, self) if self else 1
 
 
 def _arithmetic(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -59,15 +59,27 @@ def text_of(graph: Graph) -> list[dict[str, Any]]:
 
 
 def _node_text(node: Node) -> dict[str, Any]:
-    target = node.target
+    op, target, args = node.op, node.target, node.args
+    if op == "call_method" and str(target).startswith("__"):
+        op, target, args = _operator_of(node)
     if not isinstance(target, str):
         target = function_text(target, node.name)
-    made: dict[str, Any] = {"op": node.op, "name": node.name, "target": target}
-    if node.args:
-        made["args"] = [value_text(value, node.name) for value in node.args]
+    made: dict[str, Any] = {"op": op, "name": node.name, "target": target}
+    if args:
+        made["args"] = [value_text(value, node.name) for value in args]
     if node.kwargs:
         made["kwargs"] = {key: value_text(value, node.name) for key, value in node.kwargs.items()}
     return made
+
+
+def _operator_of(node: Node) -> tuple[str, Any, tuple[Any, ...]]:
+    """A call of ``__and__`` or ``__rand__`` as one of Python's operators."""
+    name = str(node.target)[2:-2]
+    for plain, args in ((name, node.args), (name.removeprefix("r"), node.args[::-1])):
+        found = getattr(operator, f"__{plain}__", None)
+        if found is not None and not node.kwargs:
+            return "call_function", found, args
+    raise ProgramError(f"{node.name} calls the method {node.target}, which cannot be written")
 
 
 def function_text(function: Any, user: str) -> str:
@@ -238,7 +250,9 @@ class _Reader:
         return self._function(target)
 
     def _method(self, name: str) -> str:
-        found = getattr(Tensor, self._name(name), None)
+        if not _NAME.fullmatch(name):
+            raise self._fail(f"{name!r} is no name")
+        found = getattr(Tensor, name, None)
         if name not in _PLAIN and not _is_tensor_function(found):
             raise self._fail(f"{name!r} is no method that programs call")
         return name

@@ -9,6 +9,7 @@ from lazyt.functional import namespace as lazyt
 from lazyt.functional.overriding import _disabled_torch_function_impl as _disabled
 from lazyt.functional.overriding import is_overriding as _overriding
 from lazyt.handle.tensor import Tensor
+from lazyt.handle.tensor_protocol import copy_deep
 
 
 class _Kind(type):
@@ -109,6 +110,11 @@ class Buffer(Tensor):
         made = object.__new__(cls)
         made._storage, made._view = data._storage, data._view
         made.persistent = persistent
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Buffer:
+        made: Buffer = copy_deep(self, memo)  # type: ignore[assignment]
+        made.persistent = self.persistent
         return made
 
 

@@ -121,6 +121,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "functional.result_layout": {"_elementwise": ("atomic", "memo: strides of mapped results")},
     "functional.results": {"short_forms": ("import", "functions with quick forms, by operators")},
     "functional.type_promotion": {"_default": ("user", "set_default_dtype")},
+    "compat.compile": {"recordings": ("thread", "whether a program is recorded for a file")},
     "export.script": {"_classes": ("atomic", "memo: classes of script modules")},
     "utils.flop_counter": {"_registered": ("user", "register_flop_formula")},
     "fx._pytree": {"_takers": ("import", "how classes are taken apart in generated code")},

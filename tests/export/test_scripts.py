@@ -12,6 +12,7 @@ import pytest
 
 import lazyt
 from lazyt import nn
+from lazyt.compat.compile import is_exporting
 from lazyt.errors import CheckpointError, LazytError
 from lazyt.export import script
 from lazyt.export.recording import RecordingError
@@ -379,3 +380,38 @@ def test_traced_graphs_are_captured() -> None:
         wanted = module(lazyt.ones(2, 3))
         assert all(same(function(lazyt.ones(2, 3)), wanted) for _ in range(4))
     assert function.why() == ["captured"]
+
+
+def test_operators_and_what_programs_ask_while_they_are_recorded() -> None:
+    asked = []
+
+    def function(x: Any) -> Any:
+        asked.append((jit.is_tracing(), is_exporting()))
+        rows = lazyt.arange(x.shape[0])
+        mask = (rows[:, None] >= rows) & (x > 0) | ~(x < -0.5) ^ (x == 0)
+        return 1 - (2 ** (3 / (x + 2))) @ x.mT + (mask % 2) // 1 + (-x)[:, x.shape[1] - 1 :]
+
+    x = lazyt.linspace(-1, 1, 9).reshape(3, 3)
+    loaded = again(jit.trace(function, x))
+    assert asked == [(True, False)]
+    assert same(loaded(x), function(x)) and same(loaded(x[:2, :2]), function(x[:2, :2]))
+    assert asked[-1] == (False, False)
+
+    class Asking(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return function(x)
+
+    lazyt.export.export(Asking(), (x,))
+    assert asked[-1] == (False, True)
+
+
+def test_conditions_say_what_they_ask() -> None:
+    def function(x: Any) -> Any:
+        parts = x.split(2)
+        return parts[0] * 2 if (x.shape[0] * 2 + 1) // 2 >= x.numel() else x
+
+    loaded = again(jit.trace(function, lazyt.ones(4, 1)))
+    with pytest.raises(ConditionError, match=r"\(\(x\.shape\[0\] \* 2\) \+ 1\) // 2 >= x"):
+        loaded(lazyt.ones(4, 2))
+    with pytest.raises(ConditionError, match="the number of parts of split is 2"):
+        loaded(lazyt.ones(6, 1))

@@ -253,3 +253,12 @@ def test_backward_hooks_of_modules_whose_input_has_no_gradient() -> None:
         net(lazyt.ones(1, 1)).backward()
     assert seen == [((None,), 2.0)]
     assert net.bias.grad is not None and net.bias.grad.item() == 2.0
+
+
+def test_copies_of_buffers_stay_out_of_the_state() -> None:
+    module = nn.Module()
+    module.hidden = nn.Buffer(lazyt.ones(2), persistent=False)
+    copied = copy.deepcopy(module)
+    assert isinstance(copied.hidden, nn.Buffer) and not copied.hidden.persistent
+    module.other = copied.hidden
+    assert not module.state_dict() and [n for n, _ in module.named_buffers()] == ["hidden", "other"]

@@ -104,11 +104,12 @@ MODULES: Table = {
     "compiler": {
         _MARKS: """
             allow_in_graph=same assume_constant_result=same cudagraph_mark_step_begin=set_nothing
-            disable is_compiling=no is_dynamo_compiling=no is_exporting=no list_backends
+            disable is_dynamo_compiling=no list_backends
             nested_compile_region=same reset=set_nothing set_enable_guard_collectives=set_nothing
             set_stance=Nothing substitute_in_graph keep_tensor_guards_unsafe=same
             skip_guard_on_all_nn_modules_unsafe=same
             skip_guard_on_inbuilt_nn_modules_unsafe=same""",
+        Served("lazyt.compat.compile"): "is_compiling=is_exporting is_exporting",
         Served("lazyt"): "compile",
         _INDUCTOR: "load_cache_artifacts load_compiled_function save_cache_artifacts wrap_numpy",
     },
@@ -150,7 +151,7 @@ MODULES: Table = {
             Attribute Final=typing_final _overload=unchanged _overload_method=unchanged
             _script_if_tracing=unchanged annotate enable_onednn_fusion=set_nothing
             export freeze fuser=no_fuser ignore interface=unchanged is_scripting
-            is_tracing=is_scripting isinstance=_isinstance optimize_for_inference
+            is_tracing isinstance=_isinstance optimize_for_inference
             optimized_execution=no_fuser script script_if_tracing=unchanged
             script_method=unchanged set_fusion_strategy=set_nothing strict_fusion=no_fuser trace
             trace_module unused=unchanged run_frozen_optimizations=set_nothing""",
