@@ -61,6 +61,20 @@ def test_padding_and_frequencies() -> None:
         layer(scale_grad_by_freq=True)(lt.tensor([1])).sum().backward()
 
 
+def test_a_dense_gradient_of_equal_value_stays_dense() -> None:
+    """Equal values are one node of the graph, and a layout belongs to the gradient."""
+    one, other = layer(), lt.nn.Embedding(5, 2, _weight=table())
+    numbers = lt.tensor([1, 2, 1])
+    (one(numbers) + other(numbers)).sum().backward()
+    assert one.weight.grad is not None and one.weight.grad.is_sparse
+    assert other.weight.grad is not None and not other.weight.grad.is_sparse
+    given = lt.sparse_coo_tensor([[0, 2]], [[1.0, 2.0], [3.0, 4.0]], (3, 2))
+    x, y = (lt.zeros(3, 2, requires_grad=True) for _ in range(2))
+    lt.autograd.backward([x * 1, y * 1], [given, given.to_dense()])
+    assert x.grad is not None and y.grad is not None and y.grad.layout is lt.strided
+    assert lt.equal(y.grad, given.to_dense()) and lt.equal(x.grad.to_dense(), y.grad)
+
+
 def test_hooks_and_grad_get_it() -> None:
     e, seen = layer(), []
 

@@ -23,7 +23,7 @@ from lazyt.functional.sparse.tensors import (
 )
 from lazyt.functional.sparse.text import text_of
 from lazyt.functional.type_promotion import can_cast
-from lazyt.handle.dispatch import type_title
+from lazyt.handle.dispatch import type_title, wrap
 from lazyt.handle.layout import sparse_coo, sparse_csc, sparse_csr
 from lazyt.handle.tensor import Tensor
 
@@ -807,8 +807,12 @@ def _weights(outputs: Any, weights: Any) -> Any:
     if isinstance(weights, (tuple, list)):
         listed = outputs if isinstance(outputs, (tuple, list)) else [outputs]
         return [_weights(output, weight) for output, weight in zip(listed, weights)]
-    if weights is None or not isinstance(outputs, SparseTensor):
-        return weights
+    if not isinstance(outputs, SparseTensor):
+        if not isinstance(weights, SparseTensor):
+            return weights
+        return wrap(weights.node, weights._held, name="ToDense")  # whose form backward knows
+    if weights is None:
+        return None
     if isinstance(weights, SparseTensor) and arithmetic.same_indices(outputs, weights):
         return weights._held
     found = _sparse_mask(weights, outputs)

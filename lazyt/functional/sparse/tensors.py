@@ -88,6 +88,8 @@ class SparseTensor(Tensor):
     def node(self) -> Node:
         """The dense value, which backward passes on; whoever is given it gets this tensor."""
         found: Node = self.to_dense().node
+        if not found.needs_grad:  # a node of its own: a dense gradient may have the same value
+            found = ops.detach(found)
         sparse_forms[found] = self
         return found
 
