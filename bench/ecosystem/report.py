@@ -28,6 +28,7 @@ class Line:
     reason: str
     at: str
     seconds: float
+    captured: str = NONE
 
     @property
     def passes(self) -> bool:
@@ -56,7 +57,8 @@ def judge(entry: Entry, told: Mapping[str, Any], recorded: Mapping[str, Any] | N
             reason = f"{name}: {wrong}"
     version = requirements().get(entry.package.lower().replace("_", "-"), "")
     seconds = told.get("process", {}).get("seconds", 0.0)
-    return Line(entry.name, entry.package, version, found, reason, at, seconds)
+    captured = told.get("compile", {}).get("values", {}).get("why", NONE)
+    return Line(entry.name, entry.package, version, found, reason, at, seconds, captured)
 
 
 def _difference(name: str, values: Any, wanted: Mapping[str, Any], unknown: bool) -> str:
@@ -121,17 +123,21 @@ def as_json(lines: list[Line], date: str) -> str:
 
 def page(lines: list[Line], date: str) -> str:
     """docs/reference/ecosystem.md."""
-    rows = ["| program | version | " + " | ".join(STAGES) + " |", "|---" * (len(STAGES) + 2) + "|"]
+    heads = ["program", "version", *STAGES, "captured"]
+    rows = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     for line in lines:
         cells = " | ".join(line.stages[s] for s in STAGES)
-        rows.append(f"| {line.name} | {line.version} | {cells} |")
+        captured = {"captured": PASSES, NONE: NONE}.get(line.captured, FAILS)
+        rows.append(f"| {line.name} | {line.version} | {cells} | {captured} |")
     failing = [line for line in lines if not line.passes]
+    left = [line for line in lines if line.captured not in ("captured", NONE)]
     reasons = [f"- **{line.name}**: `{_plain(line.reason)}`" for line in failing]
     return _PAGE.format(
         date=date,
         sums=sums(lines),
         rows="\n".join(rows),
         reasons="\n".join(reasons) or "None.",
+        left="\n".join(f"- **{line.name}**: `{_plain(line.captured)}`" for line in left) or "None.",
     )
 
 
@@ -151,9 +157,9 @@ functions. Values are compared with those that the same program gave under PyTor
 
 - *import*: the package is imported.
 - *forward*, *backward*, *step*: outputs, gradients, and the losses of three optimizer steps.
-- *compile*: `torch.compile` of the network, called and trained, gives what it gives without. That
-  says nothing about speed: calls that cannot be captured run as they would without it (models of
-  transformers, whose results hold a cache of keys and values, are among these).
+- *compile*: `torch.compile` of the network, called and trained, gives what it gives without.
+- *captured*: whether these calls are replayed in the end, as `why()` tells. Others run as they would
+  without `torch.compile`.
 - *save*: `torch.save` and `torch.load` of its state.
 
 A cell is *yes*, *no* where an exception was raised, *values* where PyTorch has other ones, and *-*
@@ -166,4 +172,8 @@ Run on {date}: {sums}.
 ## What fails first
 
 {reasons}
+
+## What is not captured
+
+{left}
 """
