@@ -158,8 +158,8 @@ functions. Values are compared with those that the same program gave under PyTor
 - *import*: the package is imported.
 - *forward*, *backward*, *step*: outputs, gradients, and the losses of three optimizer steps.
 - *compile*: `torch.compile` of the network, called and trained, gives what it gives without.
-- *captured*: whether these calls are replayed in the end, as `why()` tells. Others run as they would
-  without `torch.compile`.
+- *captured*: whether these calls are replayed in the end, as `why()` tells. Others run as
+  they would without `torch.compile`.
 - *save*: `torch.save` and `torch.load` of its state.
 
 A cell is *yes*, *no* where an exception was raised, *values* where PyTorch has other ones, and *-*
