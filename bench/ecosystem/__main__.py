@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from bench.ecosystem import environment, report
+from bench.ecosystem import environment, report, scripts
 from bench.ecosystem.entries import ROOT, STAGES, Entry, entries
 
 PAGE = ROOT / "docs" / "reference" / "ecosystem.md"
@@ -42,6 +42,8 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     add("--seconds", type=float, help="for each process, instead of the program's own limit")
     add("--json", type=Path, help="write the table as JSON")
     add("--page", type=Path, help="write the table as a page (docs/reference/ecosystem.md of all)")
+    add("--scripts", action="store_true", help="run the scripts of other repositories instead")
+    add("--sources", type=Path, help="a folder that has clones of these repositories")
     add("--record", action="store_true", help="write recorded.json with --python, under PyTorch")
     add("--python", help="an interpreter that has PyTorch")
     return parser.parse_args(argv)
@@ -126,10 +128,22 @@ def record(runner: Runner, chosen: list[Entry]) -> int:
     return 1 if failed else 0
 
 
+def run_scripts(runner: Runner) -> int:
+    """Runs the scripts of other repositories, and writes what the page says of them."""
+    given = runner.given
+    recorder = given.python if given.record else None
+    found = scripts.all_scripts(runner.python, given.env, given.sources, recorder, given.only)
+    if not (given.record or given.only):
+        told = scripts.section(found, datetime.date.today().isoformat())
+        known = PAGE.read_text(encoding="utf-8").partition("\n## Scripts\n")[0]
+        PAGE.write_text(f"{known.rstrip()}\n\n{told}", encoding="utf-8")
+    return 0
+
+
 def main(argv: Sequence[str]) -> int:
     """The exit status: 0 when everything chosen has run, whatever passes."""
     given = arguments(argv)
-    chosen = entries(given.only)
+    chosen = entries("" if given.scripts else given.only)
     if not chosen:
         print(f"no program is called like {given.only}", file=sys.stderr)
         return 2
@@ -140,6 +154,8 @@ def main(argv: Sequence[str]) -> int:
         print("--record needs --python, an interpreter that has PyTorch", file=sys.stderr)
         return 2
     runner = Runner(given)
+    if given.scripts:
+        return run_scripts(runner)
     if given.record:
         return record(runner, chosen)
     told, known = runner.all(chosen), report.recorded()
@@ -150,7 +166,9 @@ def main(argv: Sequence[str]) -> int:
         given.json.write_text(report.as_json(lines, date), encoding="utf-8")
     page = given.page or (None if given.only else PAGE)
     if page:
-        page.write_text(report.page(lines, date), encoding="utf-8")
+        text = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+        _, head, tail = text.partition("\n## Scripts\n")  # what --scripts has written
+        page.write_text(report.page(lines, date) + head + tail, encoding="utf-8")
     return 0
 
 
