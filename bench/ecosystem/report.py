@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -142,6 +143,7 @@ def page(lines: list[Line], date: str) -> str:
 
 
 def _plain(text: str) -> str:
+    text = re.sub(r"[\w./-]*site-packages/", "", text)  # where the environment is says nothing
     short = text if len(text) <= 200 else text[:197] + "..."
     return short.replace("`", "'").replace("|", "/")
 
