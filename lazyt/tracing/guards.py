@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lazyt.handle.layout import strided
+from lazyt.functional.overriding import switch
 from lazyt.handle.pytree import OpenFunction, has_other_code, keys_of
 from lazyt.handle.tape import AccumulateGrad
 from lazyt.handle.tensor import Tensor
@@ -129,7 +129,7 @@ SPARSE = (
 
 def is_sparse(value: Any) -> bool:
     """Whether a value is a tensor that has no memory of its own."""
-    return isinstance(value, Tensor) and type(value) is not Tensor and value.layout is not strided
+    return isinstance(value, switch.sparse)
 
 
 class CannotWatch(Exception):
