@@ -178,7 +178,7 @@ def _entries() -> dict[FunctionType, _overriding.Overridable]:
 
 
 def _homes() -> dict[str, Any]:
-    names = ("autograd", "nn.functional", "nn.init", "linalg", "fft", "special")
+    names = ("autograd", "nn.functional", "nn.init", "linalg", "fft", "special", "masked")
     modules = {f"lazyt.{name}": _import_module(f"lazyt.{name}") for name in names}
     return {"lazyt": _sys.modules["lazyt"], "lazyt.Tensor": Tensor, **modules}
 

@@ -322,7 +322,7 @@ def test_modes_within_captured_functions() -> None:
 def test_subclasses_in_captured_functions() -> None:
     function = torch.jit(lambda x: x * 2 + 1)
     with pytest.warns(UserWarning, match=r"leaves .* alone"):
-        for _ in range(4):
+        for _ in range(6):
             found = function(Labelled([1.0, 2.0], "a"))
             assert (type(found), found.label, found.tolist()) == (Labelled, "a", [3.0, 5.0])
     function = torch.jit(lambda x: x * 2 + 1)

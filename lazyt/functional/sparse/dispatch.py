@@ -283,7 +283,7 @@ def _rmatmul(input: Any, other: Any) -> Any:
 
 
 @implementation("mm", "spmm", "dsmm")
-def _mm(input: Tensor, mat2: Tensor) -> Tensor:
+def mm(input: Tensor, mat2: Tensor) -> Tensor:
     return products.matrix_product(input, mat2)
 
 

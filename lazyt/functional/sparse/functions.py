@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lazyt.functional.operands import require_tensor
 from lazyt.functional.sparse.coordinates import from_dense
 from lazyt.functional.sparse.products import added_product, matrix_product
 from lazyt.functional.sparse.tensors import CooTensor, coo, need_coo, picked
@@ -21,7 +22,7 @@ def spmm(input: Tensor, mat2: Tensor) -> Tensor:
         tensor([[1.],
                 [1.]])
     """
-    found: Tensor = input.mm(mat2)
+    found: Tensor = require_tensor(input, "spmm").mm(mat2)
     return found
 
 

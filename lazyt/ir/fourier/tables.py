@@ -4,12 +4,13 @@ A transform of ``n`` points sees them as a matrix of ``a`` rows and ``b`` column
 transformed in stages, multiplied by twiddle factors, and the rows transformed in stages
 (``codegen/prelude/fourier.h``). All angles are whole numbers of n-th parts of a turn, reduced to an
 eighth of a turn in whole numbers before a sine or cosine is taken: every entry is correct to the
-last bit or the one before, however large the transform.
+last bit or the one before, however large the transform, and the same on every machine.
 """
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -54,16 +55,98 @@ def row_sizes(kind: str, n: int) -> tuple[int, int]:
 
 
 def circle(numerators: Array, n: int) -> tuple[Array, Array]:
-    """Cosine and sine of ``2 pi numerators / n``, in float64."""
+    """Cosine and sine of ``2 pi numerators / n``, in float64, the same on every machine."""
     eighth, rest = np.divmod((numerators.astype(np.int64) % n) * 8, n)
     # In odd eighths from the far end, so that the angle is at most an eighth of a turn.
     odd = eighth % 2 == 1
-    angle = np.where(odd, n - rest, rest) * (math.pi / 4 / n)
-    cos, sin = np.cos(angle), np.sin(angle)
+    cos, sin = _first_eighth(np.where(odd, n - rest, rest), n)
     swap = (eighth + 1) // 2 % 2 == 1
     x, y = np.where(swap, sin, cos), np.where(swap, cos, sin)
     x = np.where((eighth >= 2) & (eighth < 6), -x, x)
     return x, np.where(eighth >= 4, -y, y)
+
+
+# The library's sine and NumPy's differ between machines in the last bit, as do transforms of
+# NumPy's. What follows adds and multiplies only, one operation after the other, which IEEE 754 lays
+# down. Values are sums of two float64 (Dekker 1971, "A floating-point technique for extending the
+# available precision").
+
+_Double = tuple[Array, Array]
+#: Angles whose sines are computed in one go, so that all stay in cache.
+_CHUNK = 1 << 13
+
+
+def _first_eighth(numerators: Array, n: int) -> tuple[Array, Array]:
+    """Cosine and sine of ``pi / 4 * numerators / n``, numerators up to n: those of coarse and of
+    fine angles, multiplied."""
+    fine = 1 << ((n.bit_length() + 1) // 2)
+    (c1, s1), (c2, s2) = (
+        _series(np.arange(count, dtype=np.float64) * step, n)
+        for count, step in ((n // fine + 1, fine), (fine, 1))
+    )
+    made = np.empty((2, numerators.size))
+    flat = numerators.ravel()
+    for begin in range(0, flat.size, _CHUNK):
+        high, low = np.divmod(flat[begin : begin + _CHUNK], fine)
+        a, b = ((x[0][high], x[1][high]) for x in (c1, s1))
+        c, d = ((x[0][low], x[1][low]) for x in (c2, s2))
+        minus = _product(b, d)
+        parts = _sum(_product(a, c), (-minus[0], -minus[1])), _sum(_product(b, c), _product(a, d))
+        for row, part in zip(made, parts):
+            row[begin : begin + _CHUNK] = part[0]
+    return made[0].reshape(numerators.shape), made[1].reshape(numerators.shape)
+
+
+def _series(numerators: Array, n: int) -> tuple[_Double, _Double]:
+    """The same as sums of two numbers, by the series of both functions."""
+    first = numerators / n
+    product, error = _exact_product(first, np.float64(n))
+    ratio = first, ((numerators - product) - error) / n
+    x = _product(ratio, (np.asarray(math.pi / 4), np.asarray(3.061616997868383e-17)))
+    square = _product(x, x)
+    cos, sin = _inverse_factorial(26), _inverse_factorial(27)
+    for degree in range(24, -1, -2):
+        cos = _sum(_product(cos, square), _inverse_factorial(degree))
+        sin = _sum(_product(sin, square), _inverse_factorial(degree + 1))
+    return cos, _product(sin, x)
+
+
+def _inverse_factorial(degree: int) -> _Double:
+    """The coefficient of a degree, with its sign."""
+    exact = Fraction((-1) ** (degree // 2), math.factorial(degree))
+    high = float(exact)
+    return np.asarray(high), np.asarray(float(exact - Fraction(high)))
+
+
+def _exact_product(a: Array, b: Any) -> _Double:
+    """A product, and what rounding took from it."""
+    (a1, a2), (b1, b2) = _halves(a), _halves(b)
+    product = a * b
+    return product, ((a1 * b1 - product) + a1 * b2 + a2 * b1) + a2 * b2
+
+
+def _halves(a: Any) -> _Double:
+    """Two numbers of half of the bits each, whose sum is ``a``."""
+    high = a * 134217729.0  # 2^27 + 1
+    high = high - (high - a)
+    return high, a - high
+
+
+def _product(a: _Double, b: _Double) -> _Double:
+    product, error = _exact_product(a[0], b[0])
+    return _renewed(product, error + (a[0] * b[1] + a[1] * b[0]))
+
+
+def _sum(a: _Double, b: _Double) -> _Double:
+    total = a[0] + b[0]
+    gone = total - a[0]
+    error = (a[0] - (total - gone)) + (b[0] - gone)
+    return _renewed(total, error + (a[1] + b[1]))
+
+
+def _renewed(high: Array, low: Array) -> _Double:
+    total = high + low
+    return total, low - (total - high)
 
 
 @lru_cache(maxsize=1024)
@@ -199,9 +282,21 @@ def chirp(n: int, sign: int, scale: float) -> Array:
 def chirp_spectrum(n: int, length: int, sign: int) -> Array:
     """The transform over ``length`` points of the conjugate chirp that a transform of ``n`` points
     convolves with, divided by ``length``, [2, length]."""
-    re, im = chirp(n, -sign, 1.0)
-    ring = np.zeros(length, np.complex128)
-    ring[:n] = re + 1j * im
-    ring[length - n + 1 :] = ring[1:n][::-1]
-    found = np.fft.fft(ring) / length
-    return np.stack([found.real, found.imag])
+    re, im = (np.zeros(length) for _ in range(2))
+    for ring, part in zip((re, im), chirp(n, -sign, 1.0)):
+        ring[:n] = part
+        ring[length - n + 1 :] = part[1:][::-1]
+    return np.stack(_power_of_two(re, im)) / length
+
+
+def _power_of_two(re: Array, im: Array) -> tuple[Array, Array]:
+    """The transform of a power of two of points (Stockham 1966)."""
+    left, done = len(re) // 2, 1
+    while left:
+        cos, sin = (part[:, None] for part in circle(np.arange(left), 2 * left))
+        (a, c), (b, d) = re.reshape(2, left, done), im.reshape(2, left, done)
+        x, y = a - c, b - d
+        re = np.stack([a + c, x * cos + y * sin], 1).ravel()
+        im = np.stack([b + d, y * cos - x * sin], 1).ravel()
+        left, done = left // 2, done * 2
+    return re, im
