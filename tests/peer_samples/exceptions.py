@@ -22,6 +22,10 @@ EXCEPTIONS: list[tuple[str, str, str]] = [
         r"(linalg\.)?svd", "error",
         "forward mode has no derivative of the vectors that full_matrices=True adds",
     ),
+    (
+        r"masked\.logaddexp", "second",
+        "PyTorch's is NaN where an operand is left out; the function is constant there",
+    ),
     (r"as_strided:partial_views", "error", "the recorded tensor was a part of a larger one"),
 ]  # fmt: skip
 
