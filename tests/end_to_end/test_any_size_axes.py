@@ -30,6 +30,8 @@ def test_each_number_of_an_operation_is_a_size_or_says_which_axes() -> None:
         # of kernels of users' own
         "name", "target", "function", "text", "used", "slots", "read_shapes", "read_dtypes",
         "shapes", "dtypes", "examples", "grid",
+        # of Fourier transforms, whose stages belong to one number of points
+        "sign", "points", "pairs",
         # of loops and branches, which stand between plans
         "body", "constants", "carries", "length", "reverse", "history", "then", "other", "test",
     }  # fmt: skip
