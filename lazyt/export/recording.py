@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 import inspect
 import operator
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -19,7 +18,7 @@ from typing import Any, NamedTuple
 from lazyt._C import DisableTorchFunction
 from lazyt.compat.compile import recordings
 from lazyt.compat.served.choices import TracerWarning
-from lazyt.errors import LazytError
+from lazyt.errors import LazytError, warn
 from lazyt.export.sizes import ConditionError, RecordedInt, RecordedSize, plain, require
 from lazyt.fx._symbolic_trace import Tracer
 from lazyt.fx.codegen import MAGIC, PyTreeCodeGen, PyTreeInfo
@@ -315,7 +314,7 @@ class _Recorder(Recorder):
         )
         if self.strict:
             raise RecordingError(text)
-        warnings.warn(text, TracerWarning, stacklevel=4)
+        warn(text, TracerWarning)
 
     def argument(self, value: Any) -> Any:
         """An argument with nodes in the place of tensors and sizes."""

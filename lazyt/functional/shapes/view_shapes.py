@@ -418,8 +418,9 @@ def expand(input: Tensor, *size: Any) -> Tensor:
                     f"The expanded size of the tensor ({new[axis]}) isn't allowed in a leading, "
                     f"non-existing dimension {axis}"
                 )
-            if new[axis] != -1:
-                raise ShapeError(f"expand: a size of {new[axis]} in dimension {axis}")
+            if new[axis] != -1 and extent == 1:
+                raise ShapeError("numel: integer multiplication overflow")
+        if new[axis] == -1:
             new[axis] = extent
         elif new[axis] != extent:
             if extent != 1:

@@ -284,6 +284,7 @@ def _rmatmul(input: Any, other: Any) -> Any:
 
 @implementation("mm", "spmm", "dsmm")
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
+    """The product of two matrices, of which one is sparse."""
     return products.matrix_product(input, mat2)
 
 
