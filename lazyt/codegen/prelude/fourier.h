@@ -103,28 +103,28 @@ LZ_LONG_FN void lz_fourier_eight_@S(lz_@S *x, lz_i64 count, lz_i64 m, const lz_@
       for (lz_i64 l = 0; l < im; l += lz_fourier_one_@S) {
         lz_@S *at = x + (k * 8 * m + p) * lz_fourier_row_@S + l;
         const lz_@S *u = w + p * 14;
-        V er[4], ei[4], or[4], oi[4];
+        V er[4], ei[4], ur[4], ui[4];
 #define LZ_HALVES(j)                                                                       \
   {                                                                                        \
     V ar = *(V *)(at + (j) * step), ai = *(V *)(at + (j) * step + im);                     \
     V br = *(V *)(at + (j + 4) * step), bi = *(V *)(at + (j + 4) * step + im);             \
     er[j] = ar + br;                                                                       \
     ei[j] = ai + bi;                                                                       \
-    or[j] = ar - br;                                                                       \
-    oi[j] = ai - bi;                                                                       \
+    ur[j] = ar - br;                                                                       \
+    ui[j] = ai - bi;                                                                       \
   }
         LZ_HALVES(0) LZ_HALVES(1) LZ_HALVES(2) LZ_HALVES(3)
 #undef LZ_HALVES
         // The odd half times the first three eighths of a turn.
-        V t = (or[1] + oi[1]) * half;
-        oi[1] = (oi[1] - or[1]) * half;
-        or[1] = t;
-        t = or[2];
-        or[2] = oi[2];
-        oi[2] = -t;
-        t = (oi[3] - or[3]) * half;
-        oi[3] = -((or[3] + oi[3]) * half);
-        or[3] = t;
+        V t = (ur[1] + ui[1]) * half;
+        ui[1] = (ui[1] - ur[1]) * half;
+        ur[1] = t;
+        t = ur[2];
+        ur[2] = ui[2];
+        ui[2] = -t;
+        t = (ui[3] - ur[3]) * half;
+        ui[3] = -((ur[3] + ui[3]) * half);
+        ur[3] = t;
 #define LZ_FOUR(r, i, at0, u0)                                                             \
   {                                                                                        \
     V ar = r[0] + r[2], ai = i[0] + i[2], br = r[0] - r[2], bi = i[0] - i[2];              \
@@ -142,7 +142,7 @@ LZ_LONG_FN void lz_fourier_eight_@S(lz_@S *x, lz_i64 count, lz_i64 m, const lz_@
     *(V *)(at + (j) * step + im) = yi;                                                     \
   }
         LZ_FOUR(er, ei, 0, u)
-        LZ_FOUR(or, oi, 1, u)
+        LZ_FOUR(ur, ui, 1, u)
 #undef LZ_FOUR
 #undef LZ_OUT
       }

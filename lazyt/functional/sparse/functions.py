@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lazyt.errors import LazytError
 from lazyt.functional.operands import require_tensor
 from lazyt.functional.sparse.coordinates import from_dense
 from lazyt.functional.sparse.products import added_product, matrix_product
@@ -37,15 +38,16 @@ def dsmm(input: Tensor, mat2: Tensor) -> Tensor:
     return spmm(input, mat2)
 
 
-def hspmm(mat1: Tensor, mat2: Tensor) -> Tensor:
+def hspmm(mat1: Tensor, mat2: Tensor, *, out: None = None) -> Tensor:
     """A sparse matrix times a dense one as a hybrid tensor: one sparse dimension, and a row of
-    values where ``mat1`` has any. Raises LazytError for other layouts.
+    values where ``mat1`` has any. Raises LazytError for other layouts, and for ``out``.
 
     Example:
         >>> import lazyt
         >>> lazyt.hspmm(lazyt.eye(2).to_sparse(), lazyt.ones(2, 1)).dense_dim()
         1
     """
+    _need_no_out(out, "hspmm")
     a = need_coo(mat1, "hspmm")
     rows = a._places[0].unique()
     found = matrix_product(a, mat2)
@@ -63,10 +65,12 @@ def smm(input: Tensor, mat2: Tensor) -> Tensor:
     return from_dense(matrix_product(need_coo(input, "smm"), mat2))
 
 
-def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+def sspaddmm(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: None = None
+) -> Tensor:
     """``beta * input + alpha * (mat1 @ mat2)`` of a sparse ``input`` and ``mat1``: a sparse tensor.
 
-    Raises LazytError for other layouts.
+    Raises LazytError for other layouts, and for ``out``.
 
     Example:
         >>> import lazyt
@@ -75,9 +79,16 @@ def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha:
         tensor([[2., 1.],
                 [1., 2.]])
     """
+    _need_no_out(out, "sspaddmm")
     first = need_coo(input, "sspaddmm")
     zeros: Tensor = mat2.new_zeros((input.shape[0], mat2.shape[1]))
     product = from_dense(added_product(zeros, need_coo(mat1, "sspaddmm"), mat2, 0, alpha))
     scaled: CooTensor = first if beta == 1 else first.with_values(first._held * beta)
     found: Tensor = scaled + product
     return found
+
+
+def _need_no_out(out: object, name: str) -> None:
+    """Raises LazytError where there is a tensor to write to."""
+    if out is not None:
+        raise LazytError(f"{name}: sparse results are new tensors, so there is no out=")
