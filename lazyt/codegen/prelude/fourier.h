@@ -280,7 +280,7 @@ static __attribute__((noinline, unused)) void lz_fourier_down_@S(const lz_fourie
     const lz_i32 *order) {
   typedef lz_fourier_v_@S V;
   enum { W = lz_fourier_lanes_@S, ROW = lz_fourier_row_@S };
-  const lz_i64 from = k * W, left = p->b - from, count = left < W ? left : W;
+  const lz_i64 from = k * W, left = p->b - from, count = left < W ? left : (lz_i64)W;
   lz_@S *re = block + (p->exchanged ? W : 0), *im = block + (p->exchanged ? 0 : W);
   if (count < W)
     for (lz_i64 j = 0; j < p->a * ROW; j++) block[j] = 0;
@@ -345,7 +345,7 @@ static __attribute__((noinline, unused)) void lz_fourier_across_@S(const lz_four
     lz_@S *work, lz_@S *y, const lz_@S *w, const lz_i32 *order) {
   enum { W = lz_fourier_lanes_@S, ROW = lz_fourier_row_@S };
   lz_@S *block = work + k * p->b * ROW;
-  const lz_i64 from = k * W, left = p->a - from, count = left < W ? left : W;
+  const lz_i64 from = k * W, left = p->a - from, count = left < W ? left : (lz_i64)W;
   lz_fourier_columns_@S(block, p->b, p->second, w);
   const lz_@S *re = block + (p->exchanged ? W : 0), *im = block + (p->exchanged ? 0 : W);
   for (lz_i64 f = 0; f < p->b; f++) {
@@ -393,8 +393,8 @@ static __attribute__((noinline, unused)) void lz_fourier_halved_@S(lz_i64 n, lz_
   }
 #define LZ_HALVED(T)                                                                       \
   T er = xr + yr, ei = xi - yi, dr = xi + yi, di = yr - xr;                                \
-  T or = dr * c - di * s, oi = dr * s + di * c;                                            \
-  T ar = er + or, ai = (ei + oi) * sign, br = er - or, bi = (oi - ei) * sign;
+  T ur = dr * c - di * s, ui = dr * s + di * c;                                            \
+  T ar = er + ur, ai = (ei + ui) * sign, br = er - ur, bi = (ui - ei) * sign;
   for (; first + 4 <= last && 2 * (first + 4) <= n; first += 4) {
     lz_@S *low = z + 2 * first, *high = z + 2 * (n - first - 3);
     Q p = *(Q *)low, q = *(Q *)(low + 4), u = *(Q *)high, v = *(Q *)(high + 4);
@@ -434,8 +434,8 @@ static __attribute__((noinline, unused)) void lz_fourier_joined_@S(lz_i64 n, con
   }
 #define LZ_JOINED(T)                                                                       \
   T er = xr + yr, ei = (xi - yi) * sign, dr = xr - yr, di = (xi + yi) * sign;              \
-  T or = dr * c - di * s, oi = dr * s + di * c;                                            \
-  T ar = er - oi, ai = ei + or, br = er + oi, bi = or - ei;
+  T ur = dr * c - di * s, ui = dr * s + di * c;                                            \
+  T ar = er - ui, ai = ei + ur, br = er + ui, bi = ur - ei;
   for (; first + 4 <= last && 2 * (first + 4) <= n; first += 4) {
     const lz_@S *low = x + 2 * first, *high = x + 2 * (n - first - 3);
     lz_@S *to = z + 2 * first, *end = z + 2 * (n - first - 3);
@@ -559,7 +559,7 @@ static __attribute__((noinline, unused)) void lz_fourier_@S(lz_i64 rows, lz_i64 
   lz_fourier_order(order_a, a, first);
   lz_fourier_order(order_b, b, second);
   const lz_i32 *oa = order_a, *ob = order_b;
-  const lz_i64 slots = rows < MOST ? rows : MOST, size = p.high * b * ROW;
+  const lz_i64 slots = rows < MOST ? rows : (lz_i64)MOST, size = p.high * b * ROW;
   const lz_i64 slot = size + (whole ? 2 * n : 0);
   lz_@S *blocks = work + slots * slot;
   // More parts than threads, because a thread may lose its core.
