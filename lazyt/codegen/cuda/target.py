@@ -137,6 +137,8 @@ def routine_cuda(
     """The launches of a sorting routine, in order, or that of a user's kernel."""
     if isinstance(phase, CustomPhase):
         return [CustomLaunch(phase, e)]
+    if phase.routine.startswith("fourier"):
+        raise LazytError("fourier: GPUs have no kernel of whole transforms, only of products")
     source = e.buffers[phase.reads[0]]
     size, suffix = math.prod(source.shape), unsigned(source.dtype)
     if size == 0:

@@ -17,6 +17,7 @@ from lazyt.functional.sparse.tensors import (
     coo,
 )
 from lazyt.handle.dispatch import view_of, wrap
+from lazyt.handle.function_table import function
 from lazyt.handle.layout import layout as Layout
 from lazyt.handle.layout import sparse_coo, sparse_csc, sparse_csr
 from lazyt.handle.tensor import Tensor
@@ -77,6 +78,7 @@ def _finished(made: SparseTensor, values: Any, requires_grad: bool) -> SparseTen
     return made
 
 
+@function()
 def sparse_coo_tensor(
     indices: Any = None, values: Any = None, size: Any = None, *, dtype: DType | None = None,
     device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
@@ -269,6 +271,7 @@ def validate(tensor: CompressedTensor) -> None:
             )
 
 
+@function()
 def sparse_csr_tensor(
     crow_indices: Any, col_indices: Any, values: Any, size: Any = None, *,
     dtype: DType | None = None, device: Any = None, pin_memory: bool = False,
@@ -295,6 +298,7 @@ def sparse_csr_tensor(
                        requires_grad, check_invariants)  # fmt: skip
 
 
+@function()
 def sparse_csc_tensor(
     ccol_indices: Any, row_indices: Any, values: Any, size: Any = None, *,
     dtype: DType | None = None, device: Any = None, pin_memory: bool = False,
@@ -320,6 +324,7 @@ def sparse_csc_tensor(
                        requires_grad, check_invariants)  # fmt: skip
 
 
+@function()
 def sparse_compressed_tensor(
     compressed_indices: Any, plain_indices: Any, values: Any, size: Any = None, *,
     dtype: DType | None = None, layout: Layout | None = None, device: Any = None,
@@ -353,11 +358,13 @@ def sparse_compressed_tensor(
                        requires_grad, check_invariants)  # fmt: skip
 
 
+@function()
 def sparse_bsr_tensor(*args: Any, **kwargs: Any) -> Tensor:
     """Raises UnsupportedNameError: there are no tensors of blocks."""
     raise UnsupportedNameError(_BLOCKS)
 
 
+@function()
 def sparse_bsc_tensor(*args: Any, **kwargs: Any) -> Tensor:
     """Raises UnsupportedNameError: there are no tensors of blocks."""
     raise UnsupportedNameError(_BLOCKS)

@@ -9,11 +9,13 @@ from lazyt.functional.operands import require_tensor
 from lazyt.functional.sparse.coordinates import from_dense
 from lazyt.functional.sparse.products import added_product, matrix_product
 from lazyt.functional.sparse.tensors import CooTensor, coo, need_coo, picked
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 
 __all__ = ["dsmm", "hspmm", "smm", "spmm", "sspaddmm"]
 
 
+@function()
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:
     """``input.mm(mat2)``, of which one may be sparse.
 
@@ -27,6 +29,7 @@ def spmm(input: Tensor, mat2: Tensor) -> Tensor:
     return found
 
 
+@function()
 def dsmm(input: Tensor, mat2: Tensor) -> Tensor:
     """``spmm`` by an older name.
 
@@ -38,6 +41,7 @@ def dsmm(input: Tensor, mat2: Tensor) -> Tensor:
     return spmm(input, mat2)
 
 
+@function()
 def hspmm(mat1: Tensor, mat2: Tensor, *, out: None = None) -> Tensor:
     """A sparse matrix times a dense one as a hybrid tensor: one sparse dimension, and a row of
     values where ``mat1`` has any. Raises LazytError for other layouts, and for ``out``.
@@ -54,6 +58,7 @@ def hspmm(mat1: Tensor, mat2: Tensor, *, out: None = None) -> Tensor:
     return coo(rows.unsqueeze(0), picked(found, rows), found.shape, True, True)
 
 
+@function()
 def smm(input: Tensor, mat2: Tensor) -> Tensor:
     """A sparse matrix times a dense one as a sparse tensor. Raises LazytError for other layouts.
 
@@ -65,6 +70,7 @@ def smm(input: Tensor, mat2: Tensor) -> Tensor:
     return from_dense(matrix_product(need_coo(input, "smm"), mat2))
 
 
+@function()
 def sspaddmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: None = None
 ) -> Tensor:
