@@ -90,29 +90,25 @@ class ShapesCollection:
     """
 
     def __init__(self) -> None:
-        self._shapes: dict[int, Any] = {}
+        # By identity, with the tensors, so that no other one takes the place of one that is gone.
+        self._shapes: dict[int, tuple[Any, Any]] = {}
 
     def __setitem__(self, t: Any, shape: Any) -> None:
-        self._shapes[id(t)] = shape
+        self._shapes[id(t)] = t, shape
 
     def __getitem__(self, t: Any) -> Any:
-        return self._shapes.setdefault(id(t), {})
+        return self._shapes.setdefault(id(t), (t, {}))[1]
 
     def __len__(self) -> int:
         return len(self._shapes)
 
     def dynamic_shapes(self, m: Any, args: tuple[Any, ...], kwargs: Any = None) -> Any:
         """The shapes as they stand in the arguments of ``export``."""
-        found = (
-            {
-                name: pytree.tree_map(lambda leaf: self._shapes.get(id(leaf)), value)
-                for name, value in kwargs.items()
-            }
-            if kwargs
-            else {}
-        )
-        told = pytree.tree_map(lambda leaf: self._shapes.get(id(leaf)), tuple(args))
-        return (*told, *found.values())
+
+        def of_leaf(leaf: Any) -> Any:
+            return self._shapes.get(id(leaf), (leaf, None))[1]
+
+        return pytree.tree_map(of_leaf, (*args, *(kwargs or {}).values()))
 
 
 def sizes_of(dynamic_shapes: Any, given: Sequence[Any], names: Sequence[str]) -> list[Any]:

@@ -334,8 +334,9 @@ def load(
     Raises CheckpointError for damaged files and other formats.
     """
     document, tensors, extra = files.read(f, ["export"])
-    for name in (extra_files or {}).keys() & extra.keys():
-        extra_files[name] = extra[name].decode()  # type: ignore[index]
+    if extra_files is not None:
+        known = extra_files.keys() & extra.keys()
+        extra_files.update({name: extra[name].decode() for name in known})
     title = f if isinstance(f, str) else "the file"
     with files.damage(title):
         root = files.holder(str(document["tree"]["class"]))

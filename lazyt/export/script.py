@@ -403,8 +403,8 @@ def load(
     if isinstance(f, str) and not files.exists(f):
         raise _MissingFileError(f"The provided filename {f} does not exist")
     document, tensors, extra = files.read(f, ["script"], map_location)
-    for name in (_extra_files or {}).keys() & extra.keys():
-        _extra_files[name] = extra[name]  # type: ignore[index]
+    if _extra_files is not None:
+        _extra_files.update({name: extra[name] for name in _extra_files.keys() & extra.keys()})
     title = f if isinstance(f, str) else "the file"
     with files.damage(title):
         tree = document["tree"]

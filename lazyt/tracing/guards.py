@@ -128,7 +128,7 @@ SPARSE = (
 
 
 def is_sparse(value: Any) -> bool:
-    """Whether a value is a tensor that has no memory of its own."""
+    """Whether a value is a tensor without memory."""
     return isinstance(value, switch.sparse)
 
 

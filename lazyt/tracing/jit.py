@@ -181,7 +181,7 @@ def _bottom(node: Node) -> Node:
 
 
 def _is_name(node: Node) -> bool:
-    """Whether it has no memory of its own."""
+    """Whether it is without memory."""
     if node.data is None:
         return node.op.is_identity
     return bool(node.inputs) and node.inputs[0].data is node.data

@@ -41,7 +41,7 @@ class TaskSpec:
         label: of the table in which the time stands; the statement if there is none.
         sub_label: of its row.
         description: of its column.
-        env: where it ran, which makes a row of its own.
+        env: where it ran, which makes another row.
         num_threads: how many threads it had.
     """
 

@@ -172,5 +172,8 @@ def test_dims() -> None:
             export.Dim(name, min=low, max=high)
     x, shapes = lazyt.ones(3, 4), export.ShapesCollection()
     shapes[x] = {0: export.Dim.DYNAMIC}
+    for _ in range(3):  # tensors that are gone: none that comes into being takes their place
+        shapes[lazyt.ones(3, 4)] = {1: export.Dim.DYNAMIC}
+    assert len(shapes) == 4
     program = export.export(network(), (x,), dynamic_shapes=shapes)
     assert program.module()(lazyt.ones(9, 4)).shape == (9, 2)

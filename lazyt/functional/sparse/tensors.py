@@ -88,7 +88,7 @@ class SparseTensor(Tensor):
     def node(self) -> Node:
         """The dense value, which backward passes on; whoever is given it gets this tensor."""
         found: Node = self.to_dense().node
-        if not found.needs_grad:  # a node of its own: a dense gradient may have the same value
+        if not found.needs_grad:  # a separate node: a dense gradient may have the same value
             found = ops.detach(found)
         sparse_forms[found] = self
         return found
@@ -243,7 +243,7 @@ class CooTensor(SparseTensor):
         return len(self._size) - self.sparse_dim()
 
     def _indices(self) -> Tensor:
-        """The indices, coalesced or not: a tensor of its own over their memory."""
+        """The indices, coalesced or not: another tensor over their memory."""
         return self._places.detach()
 
     def is_coalesced(self) -> bool:
