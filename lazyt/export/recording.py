@@ -260,15 +260,10 @@ class _Recorder(Recorder):
         tensors = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, Tensor)]
         if not tensors and result is not None:
             return self._looked(func, args, kwargs, result)
-        node = self._call(func, args, kwargs)
-        if isinstance(result, Tensor):
-            self.know(result, node)
-        elif isinstance(result, (tuple, list)):
-            for number, part in enumerate(result):
-                self.know(part, self._node("call_function", operator.getitem, (node, number), {}))
-            if not hasattr(result, "_fields"):  # as many as the sizes make
-                count = self._once(len, node)
-                self._condition(count, len(result), f"the number of parts of {node.name}")
+        node = self.add_call(func, args, kwargs, result)
+        if isinstance(result, (tuple, list)) and not hasattr(result, "_fields"):
+            count = self._once(len, node)  # as many as the sizes make
+            self._condition(count, len(result), f"the number of parts of {node.name}")
         return result
 
     def _looked(self, func: Any, args: Any, kwargs: Any, result: Any) -> Any:

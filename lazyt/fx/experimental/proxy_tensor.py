@@ -121,13 +121,20 @@ class Recorder(TorchFunctionMode):
         tensors = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, Tensor)]
         if not tensors and result is not None:
             return result  # a number, a shape: part of the program
+        self.add_call(func, args, kwargs, result)
+        return result
+
+    def add_call(
+        self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+    ) -> Node:
+        """The node of a call, which gives the tensors of its result from now on."""
         node = self._call(func, args, kwargs)
         if isinstance(result, Tensor):
             self.know(result, node)
         elif isinstance(result, (tuple, list)):
             for number, part in enumerate(result):
                 self.know(part, self._node("call_function", operator.getitem, (node, number), {}))
-        return result
+        return node
 
     def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Node:
         owner = getattr(func, "__self__", None)
