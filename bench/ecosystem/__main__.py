@@ -3,6 +3,7 @@
     python -m bench.ecosystem                              all of them; writes the page of the docs
     python -m bench.ecosystem --only 'timm*,GPT-2'         those whose names match
     python -m bench.ecosystem --record --python PYTHON     writes down what PyTorch gives
+    python -m bench.ecosystem --times --python PYTHON      how long compiled networks take
 
 Results are remembered in build/ecosystem/results until lazyt or the program changes, so that a run
 that was stopped goes on where it was (``--again`` runs everything).
@@ -22,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from bench.ecosystem import environment, report, scripts
+from bench.ecosystem import environment, report, scripts, timing
 from bench.ecosystem.entries import ROOT, STAGES, Entry, entries
 
 PAGE = ROOT / "docs" / "reference" / "ecosystem.md"
@@ -44,6 +45,8 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     add("--page", type=Path, help="write the table as a page (docs/reference/ecosystem.md of all)")
     add("--scripts", action="store_true", help="run the scripts of other repositories instead")
     add("--sources", type=Path, help="a folder that has clones of these repositories")
+    add("--times", action="store_true", help="measure compiled networks, beside --python's PyTorch")
+    add("--rounds", type=int, default=7, help="of --times: how often each is measured")
     add("--record", action="store_true", help="write recorded.json with --python, under PyTorch")
     add("--python", help="an interpreter that has PyTorch")
     return parser.parse_args(argv)
@@ -134,9 +137,32 @@ def run_scripts(runner: Runner) -> int:
     recorder = given.python if given.record else None
     found = scripts.all_scripts(runner.python, given.env, given.sources, recorder, given.only)
     if not (given.record or given.only):
-        told = scripts.section(found, datetime.date.today().isoformat())
-        known = PAGE.read_text(encoding="utf-8").partition("\n## Scripts\n")[0]
-        PAGE.write_text(f"{known.rstrip()}\n\n{told}", encoding="utf-8")
+        _replace("## Scripts", scripts.section(found, datetime.date.today().isoformat()))
+    return 0
+
+
+def _replace(title: str, section: str) -> None:
+    """Puts a section in the place of the page's own one of that title, or at its end."""
+    text = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(report.with_section(text, title, section), encoding="utf-8")
+
+
+def run_times(runner: Runner, chosen: list[Entry]) -> int:
+    """Measures those that are compiled networks, and writes what the page says of all."""
+    given, date = runner.given, datetime.date.today().isoformat()
+    networks = [entry for entry in chosen if timing.is_network(entry)]
+    packages = environment.site_packages(given.env)
+    found = timing.measure_all(
+        networks, runner.python, given.python, packages, environment.BUILD, given.rounds
+    )
+    for column in ("torch", "lazyt"):
+        for ratio, what in timing.worst(found, column):
+            if ratio > 1:
+                print(f"{what}: {ratio:.2f} of the time of {column}")
+    if given.json:
+        given.json.write_text(timing.as_json(found, date, given.rounds), encoding="utf-8")
+    if not given.only:
+        _replace("## Times", timing.section(found, date))
     return 0
 
 
@@ -158,6 +184,8 @@ def main(argv: Sequence[str]) -> int:
         return run_scripts(runner)
     if given.record:
         return record(runner, chosen)
+    if given.times:
+        return run_times(runner, chosen)
     told, known = runner.all(chosen), report.recorded()
     lines = [report.judge(entry, told[entry.name], known.get(entry.name)) for entry in chosen]
     date = datetime.date.today().isoformat()
@@ -167,8 +195,10 @@ def main(argv: Sequence[str]) -> int:
     page = given.page or (None if given.only else PAGE)
     if page:
         text = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-        _, head, tail = text.partition("\n## Scripts\n")  # what --scripts has written
-        page.write_text(report.page(lines, date) + head + tail, encoding="utf-8")
+        made = report.page(lines, date)
+        for title in ("## Times", "## Scripts"):  # what --times and --scripts have written
+            made = report.with_section(made, title, report.section_of(text, title))
+        page.write_text(made, encoding="utf-8")
     return 0
 
 

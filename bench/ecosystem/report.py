@@ -142,6 +142,22 @@ def page(lines: list[Line], date: str) -> str:
     )
 
 
+def section_of(text: str, title: str) -> str:
+    """The section of a page that a line with this title begins; "" where it has none."""
+    _, head, tail = text.partition(f"\n{title}\n")
+    return f"{title}\n{tail.partition(chr(10) + '## ')[0].rstrip()}\n" if head else ""
+
+
+def with_section(text: str, title: str, section: str) -> str:
+    """The page with this section in the place of its own one of that title, or at its end."""
+    known = section_of(text, title)
+    if not section:
+        return text
+    if known:
+        return text.replace(known.rstrip(), section.rstrip())
+    return f"{text.rstrip()}\n\n{section}"
+
+
 def _plain(text: str) -> str:
     text = re.sub(r"[\w./-]*site-packages/", "", text)  # where the environment is says nothing
     short = text if len(text) <= 200 else text[:197] + "..."

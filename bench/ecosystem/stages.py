@@ -172,7 +172,15 @@ def agree(found: Any, wanted: Any) -> None:
         raise AssertionError(wrong[0].replace("PyTorch", "the same without it"))
 
 
-class _Network:
+def mean_square(found: Any) -> Any:
+    """That of the first tensor of what a network returns."""
+    import torch
+
+    first = next(t for _, t in tensors(found) if isinstance(t, torch.Tensor))
+    return (first.abs() ** 2).mean()
+
+
+class Network:
     """The stages of a network."""
 
     def __init__(self, case: Case) -> None:
@@ -206,13 +214,7 @@ class _Network:
 
     def loss(self, module: Any) -> Any:
         """A scalar of it."""
-        import torch
-
-        found = self.call(module)
-        if self.case.loss is not None:
-            return self.case.loss(found)
-        first = next(t for _, t in tensors(found) if isinstance(t, torch.Tensor))
-        return (first.abs() ** 2).mean()
+        return (self.case.loss or mean_square)(self.call(module))
 
     def forward(self) -> Any:
         """The outputs."""
@@ -228,22 +230,33 @@ class _Network:
         loss.backward()
         return {"loss": loss, **_gradients(self.module)}
 
-    def step(self) -> Any:
-        """Losses of three steps."""
+    def training_step(self, module: Any) -> Callable[[Any], Any]:
+        """A function of the inputs that does one step of training, by the module or the compiled
+        one, and gives its loss."""
         import torch
 
-        self.reset()
         trained = [p for p in self.module.parameters() if p.requires_grad]
         make: Callable[[list[Any]], Any]
         make = self.case.optimizer or (lambda ps: torch.optim.AdamW(ps, lr=1e-3))
-        optimizer, losses = make(trained), []
-        for _ in range(3):
+        optimizer = make(trained)
+
+        loss_of = self.case.loss or mean_square
+
+        def step(inputs: Any) -> Any:
             optimizer.zero_grad()
-            loss = self.loss(self.module)
+            found = module(**inputs) if isinstance(inputs, Mapping) else module(*inputs)
+            loss = loss_of(found)
             loss.backward()
             optimizer.step()
-            losses.append(float(loss))
-        return {"losses": np.asarray(losses)}
+            return loss
+
+        return step
+
+    def step(self) -> Any:
+        """Losses of three steps."""
+        self.reset()
+        step = self.training_step(self.module)
+        return {"losses": np.asarray([float(step(self.inputs)) for _ in range(3)])}
 
     def compile(self) -> Any:
         """What became of its calls; raises AssertionError where the compiled module differs."""
@@ -279,6 +292,6 @@ class _Network:
 
 def of_case(case: Case) -> Steps:
     """All stages of a network."""
-    of = _Network(case)
+    of = Network(case)
     found = {"forward": of.forward, "backward": of.backward, "step": of.step, "save": of.save}
     return {**found, "compile": of.compile} if case.compiled else found

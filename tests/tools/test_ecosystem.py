@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import lazyt as lt
-from bench.ecosystem import child, environment, report, stages
+from bench.ecosystem import child, environment, report, stages, timing
 from bench.ecosystem.entries import ROOT, STAGES, Entry, entries, program, requirements
 from lazyt.compat import torch_alias
 
@@ -134,3 +135,63 @@ def test_a_program_that_takes_too_long_is_stopped(
     (entry,) = entries("torch itself")
     told = told_by(entry, seconds=0.05)
     assert told["import"]["error"] == "took longer than 0.05 s"
+
+
+def test_sections_of_the_page_are_replaced_one_by_one() -> None:
+    page = "# Page\n\ntext\n"
+    page = report.with_section(page, "## Times", "## Times\n\nold\n")
+    page = report.with_section(page, "## Scripts", "## Scripts\n\nfine\n")
+    assert report.section_of(page, "## Times") == "## Times\n\nold\n"
+    assert report.section_of(page, "## Absent") == ""
+    page = report.with_section(page, "## Times", "## Times\n\nnew\n")
+    assert page == "# Page\n\ntext\n\n## Times\n\nnew\n\n## Scripts\n\nfine\n"
+    assert report.with_section(page, "## Scripts", "") == page
+
+
+MEASURED: dict[str, Any] = {
+    "fast": {
+        "forward": {"lazyt": 2.0, "compiled": 0.5, "torch": 1.0},
+        "module": {"lazyt": 2.0, "compiled": 1.0, "torch": 1.0},
+        "step": {"lazyt": 2.0, "compiled": 3.0},
+        "why": {"step": "not captured: it looks at a value"},
+    },
+    "gone": {"error": "ImportError: no"},
+}
+
+
+def test_times_are_told_as_ratios() -> None:
+    assert timing.worst(MEASURED, "torch") == [(1.0, "fast, module"), (0.5, "fast, forward")]
+    assert timing.worst(MEASURED, "lazyt")[0] == (1.5, "fast, step")
+    told = timing.section(MEASURED, "2026-11-29")
+    assert "| fast | 1 | 2 | 0.5 | 1 | 2 | 1 | - | 2 | 3 |" in told and "gone" not in told
+    assert "2 of 2 are at least as fast as PyTorch\n" in told
+    assert "2 of 3 are at least as fast as uncompiled; not: fast, step (1.50 of its time)" in told
+    known = json.loads(timing.as_json(MEASURED, "2026-11-29", 5))
+    assert known["milliseconds"] == MEASURED and known["about"]["rounds"] == 5
+
+
+def test_programs_that_give_networks_are_known_by_their_annotations() -> None:
+    found = {entry.name: timing.is_network(entry) for entry in entries()}
+    assert found["torch itself"] and found["transformers: GPT-2"]
+    assert not found["safetensors"]
+
+
+@pytest.mark.deadline(60)
+def test_a_network_is_measured(tmp_path: Path) -> None:
+    (entry,) = entries("torch itself")
+    with timing.frameworks(entry, Path(sys.executable), None, tmp_path, tmp_path) as made:
+        told = timing.times_of(made, rounds=1)
+    for workload in timing.WORKLOADS:
+        assert told[workload].keys() == {"lazyt", "compiled"}
+        assert min(told[workload].values()) > 0
+    assert set(told["why"]) == set(timing.WORKLOADS)
+
+
+@pytest.mark.deadline(60)
+def test_a_process_that_cannot_measure_says_why(tmp_path: Path) -> None:
+    absent = Entry("absent", "absent", lambda: {}, ("absent",))
+    (other,) = entries("safetensors")
+    found = timing.measure_all([absent], Path(sys.executable), None, tmp_path, tmp_path, 1)
+    assert "the process ended, see " in found["absent"]["error"]
+    found = timing.measure_all([other], Path(sys.executable), None, tmp_path, tmp_path, 1)
+    assert not found or "error" in found["safetensors"]
