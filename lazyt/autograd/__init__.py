@@ -32,6 +32,7 @@ from lazyt.handle.grad_mode import inference_mode as inference_mode
 from lazyt.handle.grad_mode import no_grad as no_grad
 from lazyt.handle.grad_mode import set_grad_enabled as set_grad_enabled
 from lazyt.handle.hooks import differentiated, hook
+from lazyt.ir.dtypes import package_name
 from lazyt.handle.tape import AccumulateGrad, GradFn, boundaries, output_number, watched
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.graph import Node
@@ -55,6 +56,11 @@ def _roots(outputs: Sequence[Tensor], given: Sequence[Tensor | None]) -> list[tu
         if cotangent is None:
             if node.size != 1:
                 raise GradientError("grad can be implicitly created only for scalar outputs")
+            if node.dtype.kind == "c":
+                raise GradientError(
+                    "grad can be implicitly created only for real scalar outputs but got "
+                    f"{package_name()}.{node.dtype.name}"
+                )
             one = ops.constant(1, node.dtype)
             pairs.append((node, ops.reshape(one, node.shape) if node.shape else one))
             continue

@@ -12,12 +12,17 @@ import numpy as np
 from lazyt import ops
 from lazyt.errors import BoundsError, DTypeError, NumberError, ShapeError
 from lazyt.functional.overriding import answered
-from lazyt.functional.type_promotion import promote_operands, promote_pair, promote_scalar
+from lazyt.functional.type_promotion import (
+    promote_operands,
+    promote_pair,
+    promote_scalar,
+    refuse,
+)
 from lazyt.handle.function_table import pair_forms
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bool_, float32, package_name
 from lazyt.ir.graph import Head, Node, Shape, head_of, make_of
-from lazyt.ir.scalar import Expr, arg, call, real_number
+from lazyt.ir.scalar import Call, Expr, arg, call, post_order, real_number
 from lazyt.ops.pointwise import MAP
 from lazyt.tracing.symbolic_numbers import SYMBOLIC, leaf_of_number
 
@@ -270,8 +275,19 @@ def mapped(build: Build, nodes: tuple[Node, ...], compute: DType, result: DType 
         expr = build(*args)
         if result is not None:
             expr = call("cast", expr, dtype=result)
+        if any(n.dtype.kind == "c" for n in nodes):
+            _check_complex(expr)
         head = _mapped[key] = head_of(MAP, expr, len(nodes))
     return make_of(head, nodes)
+
+
+def _check_complex(expr: Expr) -> None:
+    """Raise UnsupportedTypeError for a function that complex numbers are not for."""
+    for item in post_order(expr):
+        if isinstance(item, Call) and "c" not in item.fn.kinds:
+            for given in item.args:
+                if given.dtype.kind == "c":
+                    refuse(f"{item.fn.name}_cpu", given.dtype)
 
 
 _choices: dict[tuple[DType, DType, DType], Expr] = {}

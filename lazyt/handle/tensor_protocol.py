@@ -360,14 +360,24 @@ def _number(tensor: Tensor) -> bool | int | float:
     return item(tensor)
 
 
+def _real_number(tensor: Tensor, kind: str) -> bool | int | float:
+    """A number; a complex one has to be real."""
+    number: Any = _number(tensor)
+    if isinstance(number, complex):
+        if number.imag:
+            raise LazytError(f"value cannot be converted to type {kind} without overflow")
+        return number.real
+    return number  # type: ignore[no-any-return]
+
+
 @method()
 def __int__(self: Tensor) -> int:
-    return int(_number(self))
+    return int(_real_number(self, "int64_t"))
 
 
 @method()
 def __float__(self: Tensor) -> float:
-    return float(_number(self))
+    return float(_real_number(self, "double"))
 
 
 @method()

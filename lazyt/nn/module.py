@@ -786,6 +786,10 @@ class ConvertibleModule(ModuleTree):
         """Move everything to a GPU; returns the module. Raises DeviceError without one."""
         return self._apply(lambda tensor: tensor.cuda(device))
 
+    def xpu(self: M, device: Any = None) -> M:
+        """Move everything to an XPU. Raises DeviceError: there is none."""
+        return self._apply(lambda tensor: tensor.to("xpu"))
+
     def share_memory(self: M) -> M:
         """Move everything into memory that other processes can share; returns the module."""
         return self._apply(lambda tensor: tensor.share_memory_())

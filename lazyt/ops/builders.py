@@ -438,8 +438,11 @@ def sort(kind: str, node: Node, descending: bool = False) -> Node:
 
     Equal elements keep their order, 0 and -0 are equal, and NaN is larger than everything, as
     torch.sort(stable=True). ``values`` is what ``order`` picks; of both, one kernel finds
-    them together, and for one alone it does not pay for the other. Raises ShapeError without axes.
+    them together, and for one alone it does not pay for the other. Raises ShapeError without axes,
+    DTypeError for complex numbers, which have no order.
     """
+    if node.dtype.kind == "c":
+        raise DTypeError("Sort does not support complex dtypes on CPU")
     return make(OPS["sort"], (node,), SortParams(kind, descending))
 
 

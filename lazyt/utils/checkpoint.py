@@ -12,6 +12,9 @@ from typing import Any
 
 from lazyt.autograd.checkpointing import run_checkpointed
 from lazyt.compat.absent import explain_absence as _explain_absence
+from lazyt.errors import warn
+from lazyt.handle.grad_mode import is_grad_enabled
+from lazyt.handle.tensor import Tensor
 
 __all__ = ["checkpoint", "checkpoint_sequential"]
 
@@ -27,13 +30,18 @@ def checkpoint(
 
     Args:
         function: called now, and once more by every ``backward`` through its results.
-        use_reentrant: both of PyTorch's ways give the same here.
+        use_reentrant: both of PyTorch's ways give the same here, gradients of parameters included;
+            with True there is PyTorch's warning where no argument requires a gradient.
         preserve_rng_state: whether the second call draws the same random numbers.
 
     Returns: what ``function`` returns; tensors may be in tuples, lists and dicts.
 
     Raises GradientError when the second call gives other shapes than the first.
     """
+    if use_reentrant and is_grad_enabled():
+        tensors = [item for item in args if isinstance(item, Tensor)]
+        if not any(item.requires_grad for item in tensors):
+            warn("None of the inputs have requires_grad=True. Gradients will be None")
     return run_checkpointed(function, args, kwargs, preserve_rng_state)
 
 

@@ -13,7 +13,7 @@ from lazyt.functional.operands import as_number, constant_of, mapped, normalize_
 from lazyt.functional.random.random import uniform_node
 from lazyt.functional.result_layout import preserving
 from lazyt.functional.results import give
-from lazyt.functional.type_promotion import get_default_dtype, require_floating
+from lazyt.functional.type_promotion import UnsupportedTypeError, get_default_dtype, require_floating
 from lazyt.handle.autocast import in_low_precision
 from lazyt.handle.dispatch import type_title
 from lazyt.handle.function_table import function
@@ -103,6 +103,8 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     node = require_tensor(input, "relu").node
     if node.dtype is bool_:
         raise DTypeError("Boolean inputs not supported for relu")
+    if node.dtype.kind == "c":
+        raise UnsupportedTypeError("clamp is not supported for complex types")
     result = give(mapped(_relu, (node,), node.dtype, node.dtype), "Relu", (input,))
     return written(input, result, inplace)
 

@@ -299,16 +299,24 @@ def nan_to_num(
                 f"{type(value).__name__}"
             )
     dtype = node.dtype
-    if dtype.kind != "f":
+    if dtype.kind not in "fc":
         return give(ops.cast(node, dtype), "NanToNum", (input,), out)
-    top = LARGEST[dtype.name]
+    top = LARGEST[dtype.part.name]
     wanted = (
         0.0 if nan is None else nan,
         top if posinf is None else posinf,
         -top if neginf is None else neginf,
     )
-    values = tuple(constant_of(v, dtype.compute) for v in wanted)
-    return give(mapped(_replace, (node, *values), dtype, dtype), "NanToNum", (input,), out)
+    part = dtype.part
+    values = tuple(constant_of(v, part.compute) for v in wanted)
+
+    def replaced(node: Node) -> Node:
+        return mapped(_replace, (node, *values), part, part)
+
+    if dtype.kind == "c":  # each part for itself
+        found = (replaced(ops.apply(side, node)) for side in ("real", "imag"))
+        return give(ops.apply("complex", *found), "NanToNum", (input,), out)
+    return give(replaced(node), "NanToNum", (input,), out)
 
 
 def _close(a: Expr, b: Expr, rtol: Expr, atol: Expr, equal_nan: Expr) -> Expr:
