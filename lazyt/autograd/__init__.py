@@ -32,9 +32,9 @@ from lazyt.handle.grad_mode import inference_mode as inference_mode
 from lazyt.handle.grad_mode import no_grad as no_grad
 from lazyt.handle.grad_mode import set_grad_enabled as set_grad_enabled
 from lazyt.handle.hooks import differentiated, hook
-from lazyt.ir.dtypes import package_name
 from lazyt.handle.tape import AccumulateGrad, GradFn, boundaries, output_number, watched
 from lazyt.handle.tensor import Tensor
+from lazyt.ir.dtypes import package_name
 from lazyt.ir.graph import Node
 from lazyt.ops.leaves import VARIABLE
 

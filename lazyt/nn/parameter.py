@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from lazyt.errors import ArgumentError, DTypeError, LazytError
+from lazyt.errors import DTypeError, LazytError
 from lazyt.functional import namespace as lazyt
 from lazyt.functional.overriding import _disabled_torch_function_impl as _disabled
 from lazyt.functional.overriding import is_overriding as _overriding
@@ -129,16 +129,6 @@ class UninitializedTensorMixin:
     """A tensor whose size is not known yet."""
 
     __slots__ = ()
-
-    @property
-    def node(self) -> Any:
-        """Raises ArgumentError, a ValueError: there are no values."""
-        raise ArgumentError(
-            "Attempted to use an uninitialized parameter. This error happens when you are using a "
-            f"`LazyModule` or explicitly manipulating `torch.nn.parameter.{type(self).__name__}` "
-            "objects. When using LazyModules Call `forward` with a dummy batch to initialize the "
-            "parameters before calling torch functions"
-        )
 
     @property
     def shape(self) -> Any:

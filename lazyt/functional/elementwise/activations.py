@@ -13,7 +13,11 @@ from lazyt.functional.operands import as_number, constant_of, mapped, normalize_
 from lazyt.functional.random.random import uniform_node
 from lazyt.functional.result_layout import preserving
 from lazyt.functional.results import give
-from lazyt.functional.type_promotion import UnsupportedTypeError, get_default_dtype, require_floating
+from lazyt.functional.type_promotion import (
+    UnsupportedTypeError,
+    get_default_dtype,
+    require_floating,
+)
 from lazyt.handle.autocast import in_low_precision
 from lazyt.handle.dispatch import type_title
 from lazyt.handle.function_table import function

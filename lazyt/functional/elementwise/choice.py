@@ -38,6 +38,7 @@ from lazyt.handle.storage import raw
 from lazyt.handle.tape import titled
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, int8, int16, int64, uint8
+from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
 
 __all__ = [
