@@ -58,6 +58,8 @@ ROOMS: dict[str, frozenset[str]] = {
     # makes graphs and programs, and checks what each stage of the compiler makes of them
     "testing": API | {"front", "nn", "optim"},
     "masked": frozenset({"nn", "linalg", "api", "errors", "config"}),
+    # parameters and graphs have fake tensors
+    "subclasses": frozenset({"fx", "nn", "utils", "api", "errors", "config"}),
     "distributions": frozenset({"nn", "linalg", "special", "api", "errors", "config"}),
     # cuda.amp is amp on a GPU, cuda.nvtx names what the profiler shows, and graphs hold modules
     "cuda": frozenset({"amp", "nn", "profiler", "api", "errors", "config"}),
@@ -103,6 +105,7 @@ MOST_NAMES = 6
 TABLES = {
     "array_api/elementwise.py: _BINARY": "the standard's names, and ours for the same",
     "array_api/elementwise.py: _UNARY": "the standard's names, and ours for the same",
+    "compat/names/overloads.py: _TABLE": "PyTorch's operators by the names of their overloads",
     "compat/private_functions.py: _SEGMENTS": "values of the argument reduce=",
     "compat/served/foreach.py: _OF_ONE": "the functions that PyTorch has of lists of tensors",
     "compat/served/foreach.py: _OF_TWO": "the functions that PyTorch has of lists of tensors",
@@ -118,6 +121,8 @@ TABLES = {
     "functional/sparse/dispatch.py: _LINEAR": "the functions that PyTorch has of sparse tensors",
     "functional/sparse/dispatch.py: _THROUGH": "the functions that PyTorch has of sparse tensors",
     "functional/sparse/dispatch.py: _UNARY": "the functions that PyTorch has of sparse tensors",
+    "subclasses/fake_tensors.py: _FACTORIES": "what makes tensors of sizes",
+    "subclasses/fake_tensors.py: _SIZED_BY_VALUES": "what PyTorch calls their operators",
     "utils/flop_counter.py: _FORMULAS": "what PyTorch counts, and how",
     "handle/interop/numpy_calls.py: _OPERATORS": "NumPy's functions",
 }

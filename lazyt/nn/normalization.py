@@ -204,6 +204,9 @@ class _NormBase(Module):
                 if buffer.is_meta:
                     continue
                 with lazyt.no_grad():
+                    if type(buffer) is not Tensor:  # of a mode, or a class that is asked
+                        buffer.fill_(start)
+                        continue
                     buffer.copy_(in_memory(buffer.shape, start, buffer.dtype, buffer.device))
 
     def reset_parameters(self) -> None:

@@ -85,7 +85,10 @@ def _over(tensor: Tensor, requires_grad: bool, cls: type[Parameter] = Parameter)
 
 def blank_parameter(*size: int, dtype: Any = None, device: Any = None) -> Parameter:
     """A parameter of zeros in memory of its own, for a layer to initialise."""
-    return _over(lazyt.zeros(*size, dtype=dtype, device=device), True)
+    blank = lazyt.zeros(*size, dtype=dtype, device=device)
+    if type(blank) is not Tensor:  # a mode has made it
+        return Parameter(blank)
+    return _over(blank, True)
 
 
 class Buffer(Tensor):

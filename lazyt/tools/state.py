@@ -279,6 +279,9 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "testing.programs.maker": {"STEPS": ("import", "how random programs go on")},
     "testing.structural_ops": {"STRUCTURAL": ("import", "how random graphs use each op")},
     "transforms.derivations": {"known": ("atomic", "memo: derivatives of structures")},
+    "subclasses.fake_tensors": {
+        "_inside": ("thread", "whether a function runs for fake tensors"),
+    },
     "tuning.found": {"_latest": ("atomic", "memo: the winners as choices")},
     "utils.data.workers": {"_infos": ("atomic", "of a loader's worker: which one it is")},
 }  # fmt: skip

@@ -142,9 +142,9 @@ MODULES: Table = {
     "fx.experimental.symbolic_shapes": {
         Served("lazyt.compat.served.symbols"): """
             free_symbols=no_symbols free_unbacked_symbols=no_symbols guard_or_false=truth
-            guard_or_true=truth guard_size_oblivious=truth has_free_symbols=no_free
+            guard_or_true=truth guard_size_oblivious=truth has_free_symbols=no_free ShapeEnv
             is_concrete_bool is_concrete_int statically_known_true=truth sym_eq""",
-        _SYMBOLIC: "DimDynamic GuardOnDataDependentSymNode ShapeEnv StatelessSymbolicContext",
+        _SYMBOLIC: "DimDynamic GuardOnDataDependentSymNode StatelessSymbolicContext",
     },
     "jit": {
         Harmless("lazyt.compat.compile"): """

@@ -143,7 +143,8 @@ MODULES: Table = {
             _list_flatten _list_flatten_with_keys _list_unflatten
             _register_pytree_node=register_pytree_node
             _tuple_flatten _tuple_flatten_with_keys _tuple_unflatten is_structseq_instance keystr
-            tree_flatten_with_path tree_map_with_path""",
+            tree_flatten_with_path tree_map_with_path treespec_dumps treespec_loads
+            treespec_pprint""",
         Served("lazyt.handle.pytree"): "TreeSpec",
     },
     "utils.checkpoint": {

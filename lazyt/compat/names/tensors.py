@@ -157,11 +157,22 @@ MODULES: Table = {
     "_prims_common": {
         Served("lazyt.compat.served.rebuilding"): "is_contiguous_or_false",
     },
-    "_subclasses.fake_tensor": {
-        Harmless("lazyt.compat.served.marks"): "is_fake=no",
-        Refused("every tensor of lazyt is without values until one is looked at"): """
-            FakeTensor FakeTensorConverter FakeTensorMode""",
+    "_guards": {
+        Served("lazyt.subclasses.fake_tensors"): "detect_fake_mode",
+        Refused("lazyt has guards, and a trace, of its own (lazyt.jit)"): """
+            CompileContext Source TracingContext""",
     },
+    "_subclasses": {
+        Served("lazyt.subclasses.fake_tensors"): """
+            DynamicOutputShapeException FakeTensor FakeTensorMode UnsupportedFakeTensorException"""
+    },
+    "_subclasses.fake_tensor": {
+        Served("lazyt.subclasses.fake_tensors"): """
+            DataDependentOutputException DynamicOutputShapeException FakeTensor
+            FakeTensorConverter FakeTensorMode UnsupportedFakeTensorException is_fake
+            maybe_get_fake_mode unset_fake_temporarily""",
+    },
+    "fx.passes.fake_tensor_prop": {Served("lazyt.subclasses.fake_tensors"): "FakeTensorProp"},
     "_vmap_internals": {Served("lazyt"): "vmap"},
     "_lowrank": {Served("lazyt"): "svd_lowrank pca_lowrank"},
     "_linalg_utils": {Served("lazyt.compat.served.rebuilding"): "matmul is_sparse"},

@@ -11,6 +11,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, NoReturn
 
+from lazyt.compat.names.overloads import overload_names
 from lazyt.errors import LazytError, UnsupportedNameError
 from lazyt.handle.tensor import Tensor
 from lazyt.tracing.jit import jit
@@ -56,47 +57,88 @@ def load_library(path: Any) -> None:
 
 
 class AtenOperator:
-    """One of PyTorch's operators, which is the function of that name, whatever the overload.
+    """One of PyTorch's operators, or one of its overloads: the function of that name.
 
     Args:
-        name: the function's.
+        name: the operator's.
         function: what a call runs.
         overload: "" for the operator as a whole.
+        packet: the operator, of an overload.
+
+    Attributes:
+        namespace: "aten".
     """
 
-    def __init__(self, name: str, function: Any, overload: str = "") -> None:
+    namespace = "aten"
+
+    def __init__(
+        self, name: str, function: Any, overload: str = "", packet: AtenOperator | None = None
+    ) -> None:
         self.__name__ = f"{name}.{overload}" if overload else name
-        self._operator, self._function, self._overload = name, function, overload
+        self._operator, self._function, self._overloadname = name, function, overload
+        self._opname, self._packet = name, packet
+        self._qualified_op_name = f"aten::{name}"
         functools.update_wrapper(self, function, assigned=("__doc__",), updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's result, and its errors."""
         return self._function(*args, **kwargs)
 
+    @property
+    def overloadpacket(self) -> AtenOperator:
+        """The operator of an overload."""
+        if self._packet is None:
+            raise AttributeError(f"{self!r} is no overload")
+        return self._packet
+
+    def name(self) -> str:
+        """Its name with ``aten::`` before it."""
+        head = self._qualified_op_name
+        plain = self._overloadname in ("", "default")
+        return head if plain else f"{head}.{self._overloadname}"
+
+    def overloads(self) -> list[str]:
+        """The names of the operator's overloads."""
+        return overload_names(self._operator) or ["default"]
+
     def __getattr__(self, name: str) -> AtenOperator:
-        if name.startswith("_") or self.__dict__.get("_overload"):
-            raise AttributeError(f"operator aten.{self.__name__} has no attribute '{name}'")
-        found = self.__dict__[name] = AtenOperator(self._operator, self._function, name)
+        given = self.__dict__
+        if name.startswith("_") or given.get("_overloadname"):
+            raise AttributeError(f"operator {self} has no attribute '{name}'", name=name)
+        known = overload_names(given["_operator"])
+        if known is not None and name not in known:
+            raise AttributeError(
+                f"The underlying op of '{self}' has no overload name '{name}'", name=name
+            )
+        found = AtenOperator(given["_operator"], given["_function"], name, self)
+        given[name] = found
         return found
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return f"aten.{self.__name__}"
+
+    def __repr__(self) -> str:
+        if self._packet is None:
+            return f"<OpOverloadPacket(op='aten.{self._operator}')>"
+        return f"<OpOverload(op='aten.{self._operator}', overload='{self._overloadname}')>"
 
 
 #: Operators of PyTorch's dispatcher, by which packages register what subclasses of tensors do.
 _UNKNOWN = """
     _assert_scalar _assert_tensor_metadata _fft_c2c _foreach_add_ _foreach_div _foreach_maximum_
-    _is_all_true _local_scalar_dense _pin_memory _scaled_dot_product_cudnn_attention
-    _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_flash_attention_for_cpu_backward
-    convolution_backward
+    _is_all_true _pin_memory _scaled_dot_product_cudnn_attention
+    _scaled_dot_product_flash_attention_for_cpu
+    _scaled_dot_product_flash_attention_for_cpu_backward convolution_backward
     _scaled_dot_product_cudnn_attention_backward _scaled_dot_product_efficient_attention
-    _scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_backward _sparse_addmm
-    _sparse_mm_reduce_impl _to_copy _unsafe_view alias index sym_constrain_range_for_size
-    sym_size"""
+    _scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_backward
+    _sparse_addmm _sparse_mm_reduce_impl sym_constrain_range_for_size"""
 
 
-#: Functions that PyTorch has in ``torch.ops.aten`` alone, among others.
-_PRIVATE = "lazyt.compat.private_functions"
+#: Operators with arguments of their own, and functions that PyTorch has in ``torch.ops.aten``
+#: alone, among others.
+_ATEN, _PRIVATE = "lazyt.subclasses.aten_functions", "lazyt.compat.private_functions"
+#: Where the functions are whose operators' names begin so.
+_PREFIXES = {"linalg_": "lazyt.linalg", "special_": "lazyt.special", "fft_": "lazyt.fft"}
 
 
 def _refusal(name: str) -> Callable[..., NoReturn]:
@@ -116,9 +158,16 @@ class AtenNamespace:
     __name__ = "aten"
 
     def __getattr__(self, name: str) -> AtenOperator:
-        for place in ("lazyt", "lazyt.nn.functional", "lazyt.special", _PRIVATE):
+        for place in (_ATEN, "lazyt", "lazyt.nn.functional", "lazyt.special", _PRIVATE):
+            if place == _ATEN and name not in import_module(_ATEN).__all__:
+                continue
             function = getattr(import_module(place), name, None)
             if callable(function) and not isinstance(function, type):
+                found = self.__dict__[name] = AtenOperator(name, function)
+                return found
+        for prefix, place in _PREFIXES.items():
+            function = getattr(import_module(place), name.removeprefix(prefix), None)
+            if name.startswith(prefix) and callable(function):
                 found = self.__dict__[name] = AtenOperator(name, function)
                 return found
         method = getattr(Tensor, name, None)

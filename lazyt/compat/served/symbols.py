@@ -7,10 +7,29 @@ from collections.abc import Iterable
 from typing import Any
 
 __all__ = [
+    "ShapeEnv",
     "is_concrete_bool", "is_concrete_int", "no_free", "no_symbols", "sym_eq", "sym_float",
     "sym_fresh_size", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sqrt", "sym_sum",
     "truth",
 ]  # fmt: skip
+
+
+class ShapeEnv:
+    """What a compiler knows of symbols: shapes are numbers here, and there are none.
+
+    Args: all are taken for PyTorch's sake.
+
+    Attributes:
+        guards, var_to_val: empty.
+    """
+
+    def __init__(self, **_: Any) -> None:
+        self.guards: list[Any] = []
+        self.var_to_val: dict[Any, int] = {}
+
+    def format_guards(self, verbose: bool = False) -> str:
+        """The conditions about symbols: none."""
+        return ""
 
 
 def sym_int(a: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ __all__ = [
     "BUILTIN_TYPES", "SUPPORTED_NODES", "Context", "FlattenFunc", "GetAttrKey", "KeyEntry",
     "KeyPath", "LeafSpec", "MappingKey", "NodeDef", "PyTree", "SequenceKey", "UnflattenFunc",
     "keystr", "register_pytree_node", "tree_flatten_with_path", "tree_is_leaf",
-    "tree_map_with_path",
+    "tree_map_with_path", "treespec_dumps", "treespec_loads", "treespec_pprint",
 ]  # fmt: skip
 
 Context = Any
@@ -249,3 +250,104 @@ def tree_map_with_path(func: Any, tree: Any, *rests: Any, is_leaf: Any = None) -
     others = [pytree.tree_leaves(rest, is_leaf) for rest in rests]
     made = [func(path, leaf, *more) for (path, leaf), *more in zip(found, *others)]
     return pytree.tree_unflatten(made, shape)
+
+
+# Shapes as text, of PyTorch's form.
+
+
+class _Star:
+    """Prints as a leaf of a shape."""
+
+    def __repr__(self) -> str:
+        return "*"
+
+
+def treespec_pprint(treespec: TreeSpec) -> str:
+    """The shape as Python would show a tree with stars as leaves.
+
+    Example:
+        >>> from lazyt.utils._pytree import tree_structure
+        >>> treespec_pprint(tree_structure({"a": [1, 2]}))
+        "{'a': [*, *]}"
+    """
+    return repr(treespec.build(iter([_Star() for _ in range(treespec.num_leaves)])))
+
+
+_PROTOCOL = 1
+_SERIALIZED: dict[str, type] = {
+    f"{kind.__module__}.{kind.__name__}": kind
+    for kind in (list, tuple, dict, OrderedDict, defaultdict, deque)
+}
+
+
+def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
+    """The shape as JSON, which ``treespec_loads`` reads.
+
+    Args:
+        treespec: a shape of lists, tuples, dicts, their standard subclasses and deques.
+        protocol: 1, the only one.
+
+    Raises TypeError for what is no shape, ValueError for another protocol, NotImplementedError for
+    containers of other classes.
+    """
+    if not isinstance(treespec, TreeSpec):
+        raise TypeError(
+            "Expected `treespec` to be an instance of PyTreeSpec but got item of type "
+            f"{type(treespec)}."
+        )
+    if protocol not in (None, _PROTOCOL):
+        raise ValueError(f"Unknown protocol {protocol}. Available protocols: [{_PROTOCOL}]")
+    return json.dumps((_PROTOCOL, _to_json(treespec)))
+
+
+def treespec_loads(serialized: str) -> TreeSpec:
+    """The shape that ``treespec_dumps`` wrote; raises ValueError for another protocol."""
+    protocol, held = json.loads(serialized)
+    if protocol != _PROTOCOL:
+        raise ValueError(f"Unknown protocol {protocol}. Available protocols: [{_PROTOCOL}]")
+    return _from_json(held)
+
+
+def _to_json(spec: TreeSpec) -> dict[str, Any]:
+    kind, context = spec.type, spec.context
+    if kind is None:
+        return {"type": None, "context": None, "children_spec": []}
+    name = f"{kind.__module__}.{kind.__name__}"
+    if _SERIALIZED.get(name) is not kind:
+        raise NotImplementedError(
+            f"Can't serialize TreeSpec of class {kind} because we didn't register a "
+            "serialized_type_name."
+        )
+    written: Any = "null"
+    if kind is defaultdict:
+        factory, keys = context
+        written = {
+            "default_factory_module": factory.__module__,
+            "default_factory_name": factory.__qualname__,
+            "dict_context": keys,
+        }
+    elif kind not in (list, tuple):
+        written = json.dumps(context)
+    children = [_to_json(part) for part in spec.children()]
+    return {"type": name, "context": written, "children_spec": children}
+
+
+def _from_json(held: Mapping[str, Any]) -> TreeSpec:
+    if held["type"] is None:
+        return TreeSpec(None, None, [])
+    kind = _SERIALIZED.get(held["type"])
+    if kind is None:
+        raise NotImplementedError(f"no class of trees is called {held['type']!r}")
+    parts = [_from_json(part) for part in held["children_spec"]]
+    context = held["context"]
+    if isinstance(context, str):
+        context = json.loads(context)
+    if kind is defaultdict:
+        module = import_module(context["default_factory_module"])
+        factory = getattr(module, context["default_factory_name"])
+        context = [factory, context["dict_context"]]
+    empty: Any = kind([]) if kind in (list, tuple) else kind()
+    plain = children_of(empty)
+    if kind in (list, tuple) and plain is not None:
+        context = plain[1]
+    return TreeSpec(kind, context, parts)
