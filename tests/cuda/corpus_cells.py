@@ -28,8 +28,10 @@ from lazyt.ir.dtypes import (
     uint8,
     uint32,
 )
+from lazyt.ir.fourier.tables import row_sizes, table
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import FUNCTIONS
+from lazyt.ops.fourier.transform import fourier
 from lazyt.testing.graph_maker import buffer_of
 from tests.ops_contract import custom_samples as custom_samples  # registers its samples
 from tests.ops_contract.op_samples import SAMPLES, Sample, gradients
@@ -43,7 +45,7 @@ FLOATS = (float32, float64, float16, bfloat16)
 MANY = 1 << 20
 #: Ops that are no kernel: copies between devices, calls of the CPU's libraries, and a marker that
 #: is gone when kernels are made; loops and branches, which stand between plans.
-WITHOUT_KERNELS = {"put", "transfer", "library", "detach", "loop", "branch", "while", "fourier"}
+WITHOUT_KERNELS = {"put", "transfer", "library", "detach", "loop", "branch", "while"}
 
 Build = Callable[[], list[Node]]
 Leaf = Callable[[], Node]
@@ -132,7 +134,7 @@ def scalar_cells() -> Iterator[Cell]:
 def structural_cells() -> Iterator[Cell]:
     """The samples of every structural op with every kind of type, and their gradients."""
     for sample in SAMPLES:
-        if sample.op in WITHOUT_KERNELS:
+        if sample.op in (*WITHOUT_KERNELS, "fourier"):  # which has cells below
             continue
         for dtype in _types(sample.op, sample.arrays):
             build = partial(structural, sample, dtype)
@@ -280,6 +282,30 @@ def indexed(dtype: DType) -> list[Node]:
             ops.scatter(table, where, numbers((50, 33), dtype, 1), 0, "add")]  # fmt: skip
 
 
+def fourier_cells() -> Iterator[Cell]:
+    """Transforms of one row or several in a block, and of rows that do not fit into one; whole
+    stages of large prime numbers of points have arrays that are not in registers."""
+    for kind, n, rows, dtype in (
+        ("complex", 64, 600, float32), ("half", 256, 300, float32), ("real", 100, 530, float64),
+        ("complex", 1024, 2, float32), ("half", 1001, 2, float64), ("real", 63, 3, float32),
+        ("complex", 118, 3, float32), ("complex", 127, 3, float64), ("half", 67, 400, float32),
+        ("complex", 8192, 1, float32), ("half", 6000, 1, float64), ("real", 8190, 1, float64),
+        ("complex", 1531, 1, float64), ("half", 2503, 1, float32), ("real", 2503, 1, float32),
+    ):  # fmt: skip
+        build = partial(transform, kind, n, rows, dtype)
+        yield Cell(f"fourier-{kind}_{rows}x{n}_{dtype.name}", build, False, scale=0)
+
+
+def transform(kind: str, n: int, rows: int, dtype: DType) -> list[Node]:
+    """Rows of so many points, back and forth."""
+    size, _ = row_sizes(kind, n)
+    x = numbers((rows, size), dtype)
+    if kind != "half":
+        x = ops.reshape(x, (rows, size // 2, 2))
+    constants = leaf(table(kind, n, 0.5, dtype), dtype)
+    return [fourier(kind, sign, n, x, constants, True) for sign in (-1, 1)]
+
+
 def wide_cells() -> Iterator[Cell]:
     """Elementwise kernels whose memory is aligned: loads and stores of 16 bytes."""
     for dtype in SCALAR_TYPES:
@@ -323,7 +349,7 @@ def picked(shape: tuple[int, int]) -> list[Node]:
 
 def all_cells() -> list[Cell]:
     """Every cell that can be built, largest themes apart."""
-    cells = [*scalar_cells(), *structural_cells(), *group_cells(), *wide_cells()]
+    cells = [*scalar_cells(), *structural_cells(), *group_cells(), *fourier_cells(), *wide_cells()]
     assert len({c.name for c in cells}) == len(cells)
     return cells
 

@@ -13,12 +13,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from lazyt.codegen.c import tree as ct
 from lazyt.codegen.c.family import Expressions, c_type
 from lazyt.codegen.c.routines import custom_arguments, order_constants, unsigned
 from lazyt.codegen.c.safe_names import with_safe_names
 from lazyt.codegen.cuda.contraction import ContractPrinter
+from lazyt.codegen.cuda.fourier import FourierLaunch, fourier_launches
 from lazyt.codegen.cuda.register_rows import hold_loads
 from lazyt.codegen.cuda.threads import (
     MANY_POINTS,
@@ -131,14 +133,15 @@ class CustomLaunch:
         return [ct.call(self.phase.routine, [*given, *axes])]
 
 
-def routine_cuda(
-    phase: CallPhase, e: Expressions, most_blocks: int
-) -> list[PointLaunch | CustomLaunch]:
-    """The launches of a sorting routine, in order, or that of a user's kernel."""
+RoutineLaunch: TypeAlias = PointLaunch | CustomLaunch | FourierLaunch
+
+
+def routine_cuda(phase: CallPhase, e: Expressions, most_blocks: int) -> list[RoutineLaunch]:
+    """The launches of a sorting routine or a transform, in order, or that of a user's kernel."""
     if isinstance(phase, CustomPhase):
         return [CustomLaunch(phase, e)]
     if phase.routine.startswith("fourier"):
-        raise LazytError("fourier: GPUs have no kernel of whole transforms, only of products")
+        return [*fourier_launches(phase, e, most_blocks)]
     source = e.buffers[phase.reads[0]]
     size, suffix = math.prod(source.shape), unsigned(source.dtype)
     if size == 0:
@@ -155,7 +158,7 @@ def routine_cuda(
     result, spare = phase.writes[-1], phase.work[-1]
     before: tuple[ct.Node, ...] = () if carried == "values" else (ct.name(source.name),)
     first = source.name if carried == "values" else spare
-    launches: list[PointLaunch | CustomLaunch] = []
+    launches: list[RoutineLaunch] = []
     e.used.add(name)
     for number, width in enumerate(widths):
         left = len(widths) - 1 - number
@@ -252,7 +255,7 @@ def print_kernel_cuda(
     launches: list[CudaLaunch] = []
     forms: list[str] = []
     used: set[str] = set()
-    steps: list[tuple[ThreadPhase | ContractPrinter | PointLaunch | CustomLaunch, Expressions]]
+    steps: list[tuple[ThreadPhase | ContractPrinter | RoutineLaunch, Expressions]]
     steps = []
     for phase in kernel.phases:
         expressions = Expressions(kernel.buffers)

@@ -12,7 +12,13 @@ from lazyt.codegen.lower.heavy import lower_contract, lower_scan, lower_scatter,
 from lazyt.codegen.lower.rows import lower_band_rows, lower_rows
 from lazyt.errors import InternalError, LazytError
 from lazyt.ir.dtypes import DType, int64
-from lazyt.ir.fourier.tables import pack_stages, plan_of, row_sizes, work_size
+from lazyt.ir.fourier.tables import (
+    grid_work_size,
+    pack_stages,
+    plan_of,
+    row_sizes,
+    work_size,
+)
 from lazyt.ir.graph import Node, source_text
 from lazyt.ir.group import Group
 from lazyt.ir.index import Axis, Load, delinearize, replace_axes, sub_expressions, variable
@@ -69,7 +75,7 @@ def lower_group(
     elif group.kind == "sort":
         phases += lower_sort(group, buffers)
     elif group.kind == "fourier":
-        phases += lower_fourier(group, buffers)
+        phases += lower_fourier(group, buffers, wide)
     elif group.kind == "custom":
         phases += lower_custom(group, buffers)
     elif group.kind == "band":
@@ -202,8 +208,8 @@ def lower_sort(group: Group, buffers: Buffers) -> list[AnyPhase]:
 # Lowers Fourier transforms: operands into memory unless they lie there, then one call for all rows.
 
 
-def lower_fourier(group: Group, buffers: Buffers) -> list[AnyPhase]:
-    """The transforms of all rows."""
+def lower_fourier(group: Group, buffers: Buffers, wide: bool = False) -> list[AnyPhase]:
+    """The transforms of all rows; ``wide``: for thousands of threads."""
     node = group.head
     assert node is not None
     phases: list[AnyPhase] = []
@@ -219,7 +225,8 @@ def lower_fourier(group: Group, buffers: Buffers) -> list[AnyPhase]:
     plan = plan_of(kind, n)
     assert plan is not None
     count = node.size // row_sizes(kind, n)[1]
-    work = _scratch(buffers, node.dtype, (work_size(kind, count, n, node.dtype),))
+    size = grid_work_size if wide else work_size
+    work = _scratch(buffers, node.dtype, (size(kind, count, n, node.dtype),))
     settings = (
         ("points", n), ("rows", plan.a), ("columns", plan.b), ("first", pack_stages(plan.first)),
         ("second", pack_stages(plan.second)), ("whole", int(plan.whole)), ("sign", sign),

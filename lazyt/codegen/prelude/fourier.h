@@ -616,3 +616,120 @@ static __attribute__((noinline, unused)) void lz_fourier_@S(lz_i64 rows, lz_i64 
           lz_fourier_halved_@S(n, target + r * to, turns, t * half / MOST, (t + 1) * half / MOST, sign);
   }
 }
+
+//@ lz_dft_turn_@S [floats]
+// A complex number times another one, in place. From here on: the same sums and products as above, in
+// the same order, of the points that one thread of a GPU has in registers; x are real parts, y
+// imaginary ones.
+LZ_FN void lz_dft_turn_@S(lz_@S *x, lz_@S *y, lz_@S u, lz_@S v) {
+  lz_@S t = *x * u - *y * v;
+  *y = *x * v + *y * u;
+  *x = t;
+}
+
+//@ lz_dft_2_@S [floats]
+LZ_FN void lz_dft_2_@S(lz_@S *x, lz_@S *y) {
+  lz_@S cr = x[0] - x[1], ci = y[0] - y[1];
+  x[0] = x[0] + x[1];
+  y[0] = y[0] + y[1];
+  x[1] = cr;
+  y[1] = ci;
+}
+
+//@ lz_dft_4_@S [floats]
+LZ_FN void lz_dft_4_@S(lz_@S *x, lz_@S *y) {
+  lz_@S er = x[0] + x[2], ei = y[0] + y[2], fr = x[0] - x[2], fi = y[0] - y[2];
+  lz_@S gr = x[1] + x[3], gi = y[1] + y[3], hr = x[1] - x[3], hi = y[1] - y[3];
+  x[0] = er + gr;
+  y[0] = ei + gi;
+  x[1] = fr + hi;
+  y[1] = fi - hr;
+  x[2] = er - gr;
+  y[2] = ei - gi;
+  x[3] = fr - hi;
+  y[3] = fi + hr;
+}
+
+//@ lz_dft_8_@S [floats]
+LZ_FN void lz_dft_8_@S(lz_@S *x, lz_@S *y) {
+  const lz_@S half = @{0.70710678118654752440f|0.70710678118654752440};
+  lz_@S er[4], ei[4], ur[4], ui[4];
+  for (int j = 0; j < 4; j++) {
+    er[j] = x[j] + x[j + 4];
+    ei[j] = y[j] + y[j + 4];
+    ur[j] = x[j] - x[j + 4];
+    ui[j] = y[j] - y[j + 4];
+  }
+  lz_@S t = (ur[1] + ui[1]) * half;
+  ui[1] = (ui[1] - ur[1]) * half;
+  ur[1] = t;
+  t = ur[2];
+  ur[2] = ui[2];
+  ui[2] = -t;
+  t = (ui[3] - ur[3]) * half;
+  ui[3] = -((ur[3] + ui[3]) * half);
+  ur[3] = t;
+  lz_dft_4_@S(er, ei);
+  lz_dft_4_@S(ur, ui);
+  for (int j = 0; j < 4; j++) {
+    x[2 * j] = er[j];
+    y[2 * j] = ei[j];
+    x[2 * j + 1] = ur[j];
+    y[2 * j + 1] = ui[j];
+  }
+}
+
+//@ lz_dft_odd_@S [floats]
+// An odd number of points, at most 61; w has the cosines and sines of an r-th of a turn.
+LZ_FN void lz_dft_odd_@S(lz_@S *x, lz_@S *y, const lz_@S *w, const int r) {
+  const lz_@S fr = x[0], fi = y[0];
+  lz_@S zr = fr, zi = fi;
+  lz_@S sr[30], si[30], dr[30], di[30];
+  for (int j = 1; 2 * j < r; j++) {
+    sr[j - 1] = x[j] + x[r - j];
+    si[j - 1] = y[j] + y[r - j];
+    dr[j - 1] = x[j] - x[r - j];
+    di[j - 1] = y[j] - y[r - j];
+    zr += sr[j - 1];
+    zi += si[j - 1];
+  }
+  x[0] = zr;
+  y[0] = zi;
+  for (int q = 1; 2 * q < r; q++) {
+    lz_@S er = dr[0] * w[2 * q + 1], ei = di[0] * w[2 * q + 1];
+    lz_@S cr = fr + sr[0] * w[2 * q], ci = fi + si[0] * w[2 * q];
+    for (int j = 2; 2 * j < r; j++) {
+      const lz_@S c = w[2 * (q * j % r)], s = w[2 * (q * j % r) + 1];
+      cr += sr[j - 1] * c;
+      ci += si[j - 1] * c;
+      er += dr[j - 1] * s;
+      ei += di[j - 1] * s;
+    }
+    x[q] = cr + ei;
+    y[q] = ci - er;
+    x[r - q] = cr - ei;
+    y[r - q] = ci + er;
+  }
+}
+
+//@ lz_dft_halved_@S [floats]
+// Two mirrored frequencies of real points from those of their pairs.
+LZ_FN void lz_dft_halved_@S(lz_@S *x, lz_@S *y, lz_@S c, lz_@S s, lz_@S sign) {
+  lz_@S er = x[0] + x[1], ei = y[0] - y[1], dr = y[0] + y[1], di = x[1] - x[0];
+  lz_@S ur = dr * c - di * -s, ui = dr * -s + di * c;
+  x[0] = er + ur;
+  y[0] = (ei + ui) * sign;
+  x[1] = er - ur;
+  y[1] = (ui - ei) * sign;
+}
+
+//@ lz_dft_joined_@S [floats]
+// The other way.
+LZ_FN void lz_dft_joined_@S(lz_@S *x, lz_@S *y, lz_@S c, lz_@S s, lz_@S sign) {
+  lz_@S er = x[0] + x[1], ei = (y[0] - y[1]) * sign, dr = x[0] - x[1], di = (y[0] + y[1]) * sign;
+  lz_@S ur = dr * c - di * s, ui = dr * s + di * c;
+  x[0] = er - ui;
+  y[0] = ei + ur;
+  x[1] = er + ui;
+  y[1] = ur - ei;
+}

@@ -34,7 +34,7 @@ def transform(x: Node, sign: int, scale: float) -> Node:
     _, batch, n, inner = x.shape
     if not x.size:
         return ops.broadcast_to(ops.constant(0, x.dtype), (2, batch, n, inner))
-    if has_kernel("complex", n, x):
+    if has_kernel("complex", n):
         if x.shape[0] == 1:
             x = ops.pad(x, (0,) * 4, (1, 0, 0, 0), (0,) * 4, 0)
         pairs = along_rows("complex", ops.permute(x, (1, 3, 2, 0)), n, sign, scale, True)
@@ -96,9 +96,9 @@ def _bluestein(x: Node, sign: int, scale: float) -> Node:
 # ------------------------------------------------------------------ kernels of whole rows
 
 
-def has_kernel(kind: str, n: int, x: Node) -> bool:
-    """Whether transforms of ``n`` points are one kernel where ``x`` is, on CPUs only."""
-    return n > tables.DENSE and not place_of(x.form) and plan_of(kind, n) is not None
+def has_kernel(kind: str, n: int) -> bool:
+    """Whether transforms of ``n`` points are one kernel."""
+    return n > tables.DENSE and plan_of(kind, n) is not None
 
 
 def along_rows(
@@ -106,7 +106,9 @@ def along_rows(
 ) -> Node:  # fmt: skip
     """The rows of an operand of the ``fourier`` op, transformed."""
     dtype = x.dtype.part if x.dtype.kind == "c" else x.dtype
-    return fourier(kind, sign, n, x, tables.constants(kind, n, scale, dtype, ""), pairs)
+    return fourier(
+        kind, sign, n, x, tables.constants(kind, n, scale, dtype, place_of(x.form)), pairs
+    )
 
 
 def plane(x: Node, number: int) -> Node:

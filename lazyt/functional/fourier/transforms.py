@@ -177,7 +177,7 @@ def _inexact(node: Node) -> Node:
 def _along(node: Node, axis: int, sign: int, scale: float) -> Node:
     """A real or complex value transformed along one axis."""
     n = node.shape[axis]
-    if node.size and dft.has_kernel("complex", n, node):
+    if node.size and dft.has_kernel("complex", n):
         return _by_kernel("complex", _as_complex(node), axis, n, sign, scale)
     return _complex(dft.transform(_planes(node, axis), sign, scale), node.shape)
 
@@ -212,7 +212,7 @@ def _half_spectrum(node: Node, axis: int, n: int, sign: int, scale: float) -> No
     shape = _with(node.shape, axis, n // 2 + 1)
     if not node.size:
         return ops.broadcast_to(ops.constant(0, node.dtype.to_complex()), shape)
-    if dft.has_kernel("half", n, node):
+    if dft.has_kernel("half", n):
         return _by_kernel("half", node, axis, n, sign, scale)
     return _complex(dft.half_spectrum(_planes(node, axis), sign, scale), shape)
 
@@ -228,7 +228,7 @@ def complex_to_real(
     node = _as_complex(_inexact(_fit(node, axis, n // 2 + 1)))
     for other in axes[:-1]:
         node = _along(node, other, sign, 1.0)
-    if node.size and dft.has_kernel("real", n, node):
+    if node.size and dft.has_kernel("real", n):
         return _by_kernel("real", node, axis, n, sign, scale)
     found = dft.real_signal(_planes(node, axis), n, sign, scale)
     return ops.reshape(found, _with(node.shape, axis, n))

@@ -32,6 +32,8 @@ _MOST_CHIRP = 4096
 _BEHIND = 8
 #: The most rows and columns.
 _MOST_SIDE = 4096
+#: Bytes that every GPU's blocks can share.
+_BLOCK_BYTES = 48 << 10
 #: Rows for which there is scratch, and threads that work on one row.
 SLOTS = 16
 
@@ -234,6 +236,21 @@ def work_size(kind: str, rows: int, n: int, dtype: DType) -> int:
     wide = lanes(dtype)
     row = -(-plan.a // wide) * plan.b * 2 * wide + 2 * plan.a * plan.b * plan.whole
     return min(rows, SLOTS) * row + SLOTS * plan.a * 2 * wide
+
+
+def fits_block(length: int, dtype: DType) -> bool:
+    """Whether so many complex points fit into the memory that a block of a GPU shares, with gaps
+    between them."""
+    return 2 * dtype.itemsize * (length + length // 16) <= _BLOCK_BYTES
+
+
+def grid_work_size(kind: str, rows: int, n: int, dtype: DType) -> int:
+    """Elements of scratch on GPUs, which transform all rows at once; routines have some always."""
+    plan = _known(kind, n)
+    length = plan.a * plan.b
+    if fits_block(length, dtype):
+        return 1
+    return rows * 2 * length * (2 if plan.whole and length != n else 1)
 
 
 def _turns(n: int, stages: tuple[int, ...]) -> list[Array]:
