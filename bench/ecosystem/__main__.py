@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from bench.ecosystem import environment, report, scripts, timing
+from bench.ecosystem import environment, report, scripts, suites, timing
 from bench.ecosystem.entries import ROOT, STAGES, Entry, entries
 
 PAGE = ROOT / "docs" / "reference" / "ecosystem.md"
@@ -44,6 +44,8 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     add("--json", type=Path, help="write the table as JSON")
     add("--page", type=Path, help="write the table as a page (docs/reference/ecosystem.md of all)")
     add("--scripts", action="store_true", help="run the scripts of other repositories instead")
+    add("--suites", action="store_true", help="run the packages' own tests instead")
+    add("--failed", action="store_true", help="of them, run again what did not pass only")
     add("--sources", type=Path, help="a folder that has clones of these repositories")
     add("--times", action="store_true", help="measure compiled networks, beside --python's PyTorch")
     add("--rounds", type=int, default=7, help="of --times: how often each is measured")
@@ -166,10 +168,27 @@ def run_times(runner: Runner, chosen: list[Entry]) -> int:
     return 0
 
 
+def run_suites(given: argparse.Namespace) -> int:
+    """Runs the packages' own tests, and writes what the page says of them."""
+    python = given.python if given.record else str(environment.make(given.env))
+    packages = environment.site_packages(given.env) if given.record else None
+    limits = environment.Limits(given.memory, given.seconds)
+    options = {"jobs": given.jobs, "failed": given.failed, "again": given.again}
+    runner = suites.Runner(python, packages, limits, **options)
+    found = list(suites.run(runner, given.sources, given.only, given.record))
+    for result in found:
+        print(f"{result.suite.name}: {result.both} of {result.tests}")
+        for why, count in suites.causes(result)[:40]:
+            print(f"    {count} x {why}")
+        for name, why in result.broken.items():
+            print(f"    {name}: {why}")
+    return 0
+
+
 def main(argv: Sequence[str]) -> int:
     """The exit status: 0 when everything chosen has run, whatever passes."""
     given = arguments(argv)
-    chosen = entries("" if given.scripts else given.only)
+    chosen = entries("" if given.scripts or given.suites else given.only)
     if not chosen:
         print(f"no program is called like {given.only}", file=sys.stderr)
         return 2
@@ -179,6 +198,8 @@ def main(argv: Sequence[str]) -> int:
     if given.record and not given.python:
         print("--record needs --python, an interpreter that has PyTorch", file=sys.stderr)
         return 2
+    if given.suites:
+        return run_suites(given)
     runner = Runner(given)
     if given.scripts:
         return run_scripts(runner)

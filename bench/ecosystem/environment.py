@@ -109,7 +109,7 @@ def run(
                 start_new_session=True,
                 preexec_fn=limits.apply,
             )
-            ended = _wait(process, limits.seconds or entry.seconds)
+            ended = wait(process, limits.seconds or entry.seconds)
         stages = _read(output)
         last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
     for stage in stages.values():
@@ -121,17 +121,22 @@ def run(
     return stages
 
 
-def _wait(process: subprocess.Popen[bytes], seconds: float) -> str:
-    """Why the process was stopped, "" if it ended by itself. What it started ends with it."""
+def wait(process: subprocess.Popen[bytes], seconds: float, stop: bool = True) -> str:
+    """Why the process was stopped (or goes on, unless ``stop``), "" if it ended by itself.
+
+    What it started ends with it.
+    """
+    ended = ""
     try:
         process.wait(seconds)
-        return ""
     except subprocess.TimeoutExpired:
-        return f"took longer than {seconds:g} s"
-    finally:
-        with contextlib.suppress(ProcessLookupError):  # nothing is left of its group
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        ended = f"took longer than {seconds:g} s"
+        if not stop:
+            return ended
+    with contextlib.suppress(ProcessLookupError):  # nothing is left of its group
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    return ended
 
 
 def _read(output: Path) -> dict[str, dict[str, Any]]:

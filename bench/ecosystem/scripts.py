@@ -154,12 +154,12 @@ SCRIPTS = (
 )  # fmt: skip
 
 
-def checked_out(repository: str, sources: Path | None) -> Path:
-    """The repository at its commit, from a folder of clones or from GitHub.
+def checked_out(repository: str, sources: Path | None, commit: str, build: Path) -> Path:
+    """The repository at a commit below the folder ``build``, from a folder of clones or GitHub.
 
     Raises CalledProcessError where there is no such clone, or no network.
     """
-    folder = environment.BUILD / "scripts" / repository.replace("/", "-")
+    folder = build / repository.replace("/", "-")
     if not (folder / ".git").exists():
         owner, _, name = repository.partition("/")
         known = [] if sources is None else [
@@ -171,8 +171,8 @@ def checked_out(repository: str, sources: Path | None) -> Path:
     git = ["git", "-C", str(folder)]
     head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
     is_there = any(item.name != ".git" for item in folder.iterdir())
-    if head.stdout.strip() != COMMITS[repository] or not is_there:
-        subprocess.run([*git, "checkout", "--quiet", COMMITS[repository]], check=True)
+    if head.stdout.strip() != commit or not is_there:
+        subprocess.run([*git, "checkout", "--quiet", commit], check=True)
     return folder
 
 
@@ -247,7 +247,8 @@ def all_scripts(
         plain = script.name.removesuffix(" (compiled)")
         if only not in script.name or (recorder is not None and plain != script.name):
             continue  # what is compiled has the losses of what is not
-        root = checked_out(script.repository, sources)
+        commit = COMMITS[script.repository]
+        root = checked_out(script.repository, sources, commit, environment.BUILD / "scripts")
         if recorder is None:
             told = run(script, root, [str(python), "-m", "lazyt", "run"], [ROOT], False)
         else:
