@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 import sys
+import threading
 import weakref
 from typing import Any
 
@@ -25,6 +26,7 @@ from lazyt.handle.views import Bits, Reshape, Slice, View, is_contiguous
 from lazyt.ir.dtypes import DType, float32, float64, int64
 from lazyt.ir.forms import PLACED, place_of, use
 from lazyt.ir.graph import Node
+from lazyt.runtime.cpython import forks
 from lazyt.runtime.memory import Buffer
 
 # What several Storages, or a Storage and NumPy, have in common when they share memory.
@@ -110,6 +112,8 @@ class Share:
         self.stale: list[weakref.ref[Node]] = []
 
 
+#: Held while memory gets what all who see it share: threads may look at one tensor.
+_exposing = forks.guarded(threading.RLock())
 #: Of values on devices: the Storage that gave away their address.
 _pointed: weakref.WeakKeyDictionary[Buffer, weakref.ref[Storage]] = weakref.WeakKeyDictionary()
 _INFERENCE = (
@@ -270,10 +274,15 @@ class Storage:
 
     def memory(self) -> Memory:
         """The shared memory, made on first use."""
-        if self.share is None:
-            memory = Memory(raw(self.current()), self.version)
-            self.share = Share(memory, None, memory.versions)
-        return self.share.memory
+        share = self.share
+        if share is None:
+            value = raw(self.current())
+            with _exposing:
+                share = self.share
+                if share is None:
+                    memory = Memory(value, self.version)
+                    share = self.share = Share(memory, None, memory.versions)
+        return share.memory
 
     def _leave(self, share: Share) -> None:
         """Have the memory to itself again, when nobody else shares it any more."""
@@ -388,19 +397,26 @@ class Storage:
                 f"the memory of a tensor on {place_of(memory.value.form)} cannot be seen from the "
                 "host: use Tensor.cpu() first"
             )
+        value = None
         if exposed is None:
             value = self.memory_value()
             pending.realize_now([value], "its memory is looked at from outside")
-            buffer = Buffer(value.nbytes)  # of its own: graph values are never written to
-            buffer.copy_from(value.data.ptr, value.nbytes)
-            exposed = memory.exposure = Exposure(buffer, None, True)
-        elif exposed.token is None:
-            forever = True
-        token = exposed.token() if exposed.token is not None else None
-        if token is None:
-            token = Buffer.foreign(exposed.buffer.ptr, exposed.buffer.nbytes, exposed.buffer)
-        exposed.token = None if forever else weakref.ref(token)
-        return token
+        with _exposing:  # what one thread gets an address of, no other replaces
+            if self.share is None or self.share.memory is not memory:
+                return self.expose(forever)
+            exposed = memory.exposure if value is not None else exposed
+            if exposed is None:
+                assert value is not None
+                buffer = Buffer(value.nbytes)  # of its own: graph values are never written to
+                buffer.copy_from(value.data.ptr, value.nbytes)
+                exposed = memory.exposure = Exposure(buffer, None, True)
+            elif exposed.token is None:
+                forever = True
+            token = exposed.token() if exposed.token is not None else None
+            if token is None:
+                token = Buffer.foreign(exposed.buffer.ptr, exposed.buffer.nbytes, exposed.buffer)
+            exposed.token = None if forever else weakref.ref(token)
+            return token
 
     def placed_pointer(self) -> int:
         """The address of the values on a device. Memories that have one value in common, such as

@@ -447,8 +447,10 @@ class _Writer:
         if "" in results:  # a number that is itself the result
             return False
         stored = self.choice.roots
-        self.lines += [f"  n{i}.data = {result}" for i, result in zip(stored, results, strict=True)]
-        self.lines.append("  with lock:")
+        self.lines.append("  with lock:")  # what another thread has computed meanwhile stays
+        for number, result in zip(stored, results, strict=True):
+            self.lines.append(f"    if n{number}.data is None:")
+            self.lines.append(f"      n{number}.data = {result}")
         for number in stored:
             self.lines.append(f"    if n{number}.needs_grad:")
             self.lines.append(f"      forget_origins((n{number},))")

@@ -106,8 +106,11 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
         return [*given, *realize_rest(nodes, realize)]
     if lifted:
         inputs += [constant_lifting.number_buffer(number) for number in lifted]
-    for node, buffer in zip(stored, plan.run(inputs)):
-        node.data = buffer
+    buffers = plan.run(inputs)
+    with lock:
+        for node, buffer in zip(stored, buffers):
+            if node.data is None:  # else another thread has computed it, and may have given it out
+                node.data = buffer
     return stored
 
 
