@@ -19,6 +19,7 @@ import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import pathlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,6 +40,8 @@ from lazyt.ir.dtypes import DType
 __all__ = ["install", "installed", "standing_in", "uninstall"]
 
 _OURS, _THEIRS = "lazyt", "torch"
+#: The package that PyTorch installs besides ``torch``, and where its modules are here.
+_BESIDES, _SERVED = "functorch", "lazyt.compat.functorch"
 _NAMED = (Tensor, Size, DType, device, layout)
 
 
@@ -89,6 +92,9 @@ class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         Raises ModuleNotFoundError where the reason for not having them is known.
         """
         package, _, inner = fullname.partition(".")
+        if package == _BESIDES:
+            found = importlib.util.find_spec(_SERVED + fullname.removeprefix(package))
+            return found and importlib.machinery.ModuleSpec(fullname, self, is_package=True)
         if package != _THEIRS:
             return None
         if not inner or table.has_module(inner):
@@ -100,7 +106,11 @@ class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         """The module of lazyt, or a new one from the table."""
-        inner = spec.name.partition(".")[2]
+        package, _, inner = spec.name.partition(".")
+        if package == _BESIDES:
+            served = importlib.import_module(_SERVED + spec.name.removeprefix(package))
+            spec.loader_state = (served.__spec__,)
+            return served
         if not inner:
             return TorchPackage()
         if not table.is_own(inner):
@@ -117,7 +127,9 @@ class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if spec is None or spec.loader is not self or spec.loader_state is None:
             return
         (module.__spec__,) = spec.loader_state
-        inner = spec.name.partition(".")[2]
+        package, _, inner = spec.name.partition(".")
+        if package == _BESIDES:
+            return
         for last in table.names(inner).children:
             below, there = f"{inner}.{last}", vars(module).get(last)
             if isinstance(there, ModuleType) and table.is_own(below):
@@ -227,6 +239,8 @@ def uninstall() -> None:
     sys.meta_path.remove(_finder)
     spawn.get_preparation_data = _prepare
     building.restore()
+    for name in [n for n in sys.modules if n.partition(".")[0] == _BESIDES]:
+        del sys.modules[name]
     for name in _aliases():
         parent, _, last = name.removeprefix(_THEIRS + ".").rpartition(".")
         owner = vars(sys.modules.get(f"{_OURS}.{parent}", sys.modules[_OURS]))
