@@ -50,6 +50,7 @@ ROOMS: dict[str, frozenset[str]] = {
     "fx": frozenset(
         {"nn", "utils", "serialization", "api", "errors", "config"}
     ),  # graphs of modules
+    "functorch": API | {"func", "nn", "utils"},  # transforms, and modules as functions
     "utils": frozenset({"nn", "api", "errors", "config", "linalg"}),  # the flop counter's modules
     "export": frozenset(
         {"fx", "nn", "utils", "serialization", "api", "errors", "ir"}

@@ -69,7 +69,7 @@ class Suite:
 SUITES = (
     Suite(
         "data-apis/array-api-compat", "bbfe8c21dcf99d8f7f65f216b5478b8c9a401850", "1.15",
-        ("tests/test_*.py",), "all; tests of the array libraries that are not installed are skipped",
+        ("tests/test_*.py",), "all; other array libraries than NumPy and torch are not installed",
     ),
     Suite(
         "data-apis/array-api-extra", "693b257ed3903045fcd5f5fc0cb8d0f07f783581", "0.11.1",
@@ -78,7 +78,7 @@ SUITES = (
     ),
     Suite(
         "arogozhnikov/einops", "8e911db71f2e693a0c434b041180388c685ed06f", "0.8.2",
-        ("einops/tests/test_*.py",), "all with the backends NumPy and torch; warnings are no errors",
+        ("einops/tests/test_*.py",), "all, with NumPy and torch; warnings are no errors",
         options=("-W", "ignore"),
         variables={"EINOPS_TEST_BACKENDS": "numpy,torch"},
     ),

@@ -41,7 +41,7 @@ __all__ = ["install", "installed", "standing_in", "uninstall"]
 
 _OURS, _THEIRS = "lazyt", "torch"
 #: The package that PyTorch installs besides ``torch``, and where its modules are here.
-_BESIDES, _SERVED = "functorch", "lazyt.compat.functorch"
+_BESIDES, _SERVED = "functorch", "lazyt.functorch"
 _NAMED = (Tensor, Size, DType, device, layout)
 
 

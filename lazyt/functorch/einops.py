@@ -9,9 +9,7 @@ from lazyt.functional.namespace import Tensor, stack
 __all__ = ["rearrange"]
 
 
-def rearrange(
-    tensor: Tensor | Sequence[Tensor], pattern: str, **axes_lengths: int
-) -> Tensor:
+def rearrange(tensor: Tensor | Sequence[Tensor], pattern: str, **axes_lengths: int) -> Tensor:
     """Reorders, splits and merges axes as einops does, ``rearrange(x, "b (h w) -> b h w", h=2)``.
 
     Args:
@@ -31,8 +29,7 @@ def rearrange(
     if set(given) != set(wanted):
         one_sided = sorted(set(given) ^ set(wanted))
         raise ValueError(
-            "Identifiers only on one side of rearrange expression (should be on both): "
-            f"{one_sided}"
+            f"Identifiers only on one side of rearrange expression (should be on both): {one_sided}"
         )
     lengths = _lengths(whole, left, axes_lengths, pattern)
     split = [size for name in given for size in lengths[name]]

@@ -3,19 +3,6 @@ modules as functions of their parameters."""
 
 from __future__ import annotations
 
-from lazyt.compat.functorch.modules import (
-    FunctionalModule as FunctionalModule,
-)
-from lazyt.compat.functorch.modules import (
-    FunctionalModuleWithBuffers as FunctionalModuleWithBuffers,
-)
-from lazyt.compat.functorch.modules import (
-    combine_state_for_ensemble as combine_state_for_ensemble,
-)
-from lazyt.compat.functorch.modules import make_functional as make_functional
-from lazyt.compat.functorch.modules import (
-    make_functional_with_buffers as make_functional_with_buffers,
-)
 from lazyt.compat.names.building import refused
 from lazyt.func import functionalize as functionalize
 from lazyt.func import grad as grad
@@ -26,6 +13,19 @@ from lazyt.func import jacrev as jacrev
 from lazyt.func import jvp as jvp
 from lazyt.func import vjp as vjp
 from lazyt.func import vmap as vmap
+from lazyt.functorch.modules import (
+    FunctionalModule as FunctionalModule,
+)
+from lazyt.functorch.modules import (
+    FunctionalModuleWithBuffers as FunctionalModuleWithBuffers,
+)
+from lazyt.functorch.modules import (
+    combine_state_for_ensemble as combine_state_for_ensemble,
+)
+from lazyt.functorch.modules import make_functional as make_functional
+from lazyt.functorch.modules import (
+    make_functional_with_buffers as make_functional_with_buffers,
+)
 
 make_fx = refused(
     "functorch.make_fx",

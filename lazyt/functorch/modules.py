@@ -121,9 +121,7 @@ def combine_state_for_ensemble(
             "combine_state_for_ensemble: Expected all models to have the same training/eval mode."
         )
     if any(type(model) is not type(models[0]) for model in models):
-        raise LazytError(
-            "combine_state_for_ensemble: Expected all models to be of the same class."
-        )
+        raise LazytError("combine_state_for_ensemble: Expected all models to be of the same class.")
     function, _, _ = _with_buffers(models[0], False)
     parameters, buffers = stack_module_state(models)
     return function, tuple(parameters.values()), tuple(buffers.values())
