@@ -59,8 +59,8 @@ ROOMS: dict[str, frozenset[str]] = {
     # makes graphs and programs, and checks what each stage of the compiler makes of them
     "testing": API | {"front", "nn", "optim"},
     "masked": frozenset({"nn", "linalg", "api", "errors", "config"}),
-    # parameters and graphs have fake tensors
-    "subclasses": frozenset({"fx", "nn", "utils", "api", "errors", "config"}),
+    # parameters and graphs have fake tensors; masked tensors have functions of masks
+    "subclasses": frozenset({"fx", "masked", "nn", "utils", "api", "errors", "config"}),
     "distributions": frozenset({"nn", "linalg", "special", "api", "errors", "config"}),
     # cuda.amp is amp on a GPU, cuda.nvtx names what the profiler shows, and graphs hold modules
     "cuda": frozenset({"amp", "nn", "profiler", "api", "errors", "config"}),
@@ -124,6 +124,7 @@ TABLES = {
     "functional/sparse/dispatch.py: _UNARY": "the functions that PyTorch has of sparse tensors",
     "subclasses/fake_tensors.py: _FACTORIES": "what makes tensors of sizes",
     "subclasses/fake_tensors.py: _SIZED_BY_VALUES": "what PyTorch calls their operators",
+    "subclasses/masked_tensors.py: _REDUCTIONS": "the functions that PyTorch has of masked tensors",
     "utils/flop_counter.py: _FORMULAS": "what PyTorch counts, and how",
     "handle/interop/numpy_calls.py: _OPERATORS": "NumPy's functions",
 }

@@ -86,8 +86,11 @@ def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 
 def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
-    """The cross product of vectors of three elements along an axis."""
-    return linalg.cross(*together(x1, x2), dim=axis)
+    """The cross product of vectors of three elements along an axis; other dimensions broadcast."""
+    a, b = together(x1, x2)
+    if a.shape[axis] == b.shape[axis]:  # else cross refuses them
+        a, b = lazyt.broadcast_tensors(a, b)
+    return linalg.cross(a, b, dim=axis)
 
 
 def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:

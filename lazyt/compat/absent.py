@@ -28,11 +28,11 @@ _REASONS: tuple[tuple[str, str], ...] = (
         r"|segment_reduce",
     ),
     (
-        "lazyt has no nested tensors; use padding (nn.utils.rnn.pad_sequence) and masks",
+        "nested tensors are there under `import torch` (python -m lazyt run), as torch.nested",
         r"nested|jagged|to_padded_tensor",
     ),
     (
-        "lazyt has no tensors with a mask of their own; functions of lazyt.masked take a mask",
+        "tensors with a mask are there under `import torch` (python -m lazyt run), as torch.masked",
         r"(masked\.)?(MaskedTensor|(as_|is_)?masked_tensor)",
     ),
     (

@@ -366,4 +366,5 @@ def log_sigmoid_forward(self: Tensor) -> tuple[Tensor, Tensor]:
 
 def threshold_backward(grad_output: Tensor, self: Tensor, threshold: float) -> Tensor:
     """The gradient where ``self`` is above the threshold, else 0."""
-    return lazyt.where(self > threshold, grad_output, lazyt.zeros_like(grad_output))
+    found: Tensor = lazyt.where(self > threshold, grad_output, lazyt.zeros_like(grad_output))
+    return found

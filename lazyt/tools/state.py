@@ -282,6 +282,13 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "subclasses.fake_tensors": {
         "_inside": ("thread", "whether a function runs for fake tensors"),
     },
+    "subclasses.nested.functions": {
+        "_known": ("atomic", "memo: where tensors begin, by the tensors that say so"),
+    },
+    "subclasses.nested.tensors": {
+        "_count": ("atomic", "the numbers by which sizes of nested tensors are shown"),
+        "rules": ("import", "what functions do with nested tensors"),
+    },
     "tuning.found": {"_latest": ("atomic", "memo: the winners as choices")},
     "utils.data.workers": {"_infos": ("atomic", "of a loader's worker: which one it is")},
 }  # fmt: skip

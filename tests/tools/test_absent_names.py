@@ -130,7 +130,7 @@ def test_script_and_trace_capture_functions() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("lazyt.nested", "no nested tensors"),
+        ("lazyt.nested", "nested tensors are there"),
         ("lazyt.onnx", "save weights with lazyt.save"),
         ("lazyt.utils.tensorboard", "writes no logs"),
     ],

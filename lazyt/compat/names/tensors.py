@@ -22,6 +22,8 @@ _PRIVATE = Served("lazyt.compat.served.rebuilding")
 MODULES: Table = {
     "": {
         Served("lazyt.func"): "cond while_loop",
+        Served("lazyt.subclasses.nested"): """
+            _nested_tensor_from_mask=nested_tensor_from_mask""",
         Served("lazyt.compat.private_functions"): """
             _batch_norm_with_update _chunk_cat _native_batch_norm_legit _safe_softmax
             _segment_reduce _softmax_backward_data _unsafe_masked_index
@@ -186,14 +188,21 @@ MODULES: Table = {
             meshgrid norm split stft istft tensordot unique unique_consecutive unravel_index""",
     },
     "masked": {
-        Refused(
-            "lazyt has no tensors with a mask of their own; functions of lazyt.masked take a mask"
-        ): "MaskedTensor as_masked_tensor is_masked_tensor masked_tensor",
+        Served("lazyt.subclasses.masked_tensors"): """
+            MaskedTensor as_masked_tensor is_masked_tensor masked_tensor"""
+    },
+    "masked.maskedtensor": {
+        Served("lazyt.subclasses.masked_tensors"): """
+            MaskedTensor as_masked_tensor is_masked_tensor masked_tensor"""
     },
     "nested": {
-        Refused(
-            "lazyt has no nested tensors; use padding (nn.utils.rnn.pad_sequence) and masks"
-        ): "as_nested_tensor nested_tensor nested_tensor_from_jagged narrow to_padded_tensor",
+        Served("lazyt.subclasses.nested"): """
+            as_nested_tensor masked_select narrow nested_tensor nested_tensor_from_jagged
+            to_padded_tensor"""
+    },
+    "nested._internal": {},
+    "nested._internal.nested_tensor": {
+        Served("lazyt.subclasses.nested"): "NestedTensor nested_tensor_from_jagged"
     },
     "ops": {
         Served("lazyt.compat.served.packages"): "aten prims=aten",
