@@ -302,9 +302,9 @@ class Structure(NamedTuple):
 
     Attributes:
         sort: what it is: "tuple", "list", "dict", "deque" for instances of subclasses of these,
-            "object", "method", "partial", "function", or "same" for one that came before; of what
-            a function made also "builtin" (a method), "cell", "closure", "generator", "iterator"
-            and "view" (of a dict).
+            "object", "sparse" (a tensor of dense members), "method", "partial", "function", or
+            "same" for one that came before; of what a function made also "builtin" (a method),
+            "cell", "closure", "generator", "iterator" and "view" (of a dict).
         kind: its class; the code of a function; the number of the one that came before; the name
             of a method that is built in.
         keys: of a dict, names of a function's closure, numbers of other items.
@@ -405,7 +405,7 @@ def roots(shape: Shape) -> Iterator[Any]:
     for structure in structures(shape):
         if structure.sort == "function":
             yield OpenFunction(structure.kind, structure.fixed[0].value)
-        elif isinstance(structure.kind, type):
+        elif isinstance(structure.kind, type) and structure.sort != "sparse":
             yield structure.kind
 
 
@@ -581,6 +581,10 @@ def _empty(shape: Structure) -> Any:
             defaultdict.__init__(table, None if factory is None else factory.value)
             return table
         return (OrderedDict if issubclass(kind, OrderedDict) else dict).__new__(kind)
+    if shape.sort == "sparse":
+        tensor = object.__new__(kind)
+        tensor.__dict__.update(shape.fixed)
+        return tensor
     if shape.sort == "object":
         return (types.SimpleNamespace if kind is types.SimpleNamespace else object).__new__(kind)
     raise TypeError(f"a {shape.sort} is not put together again")
@@ -617,6 +621,8 @@ def parts_of(value: Any, opening: Opening | None) -> tuple[Structure, list[Any]]
     keys: tuple[Any, ...] = ()
     fixed: tuple[Any, ...] = ()
     items: list[Any] = []
+    if isinstance(value, Tensor):
+        return members_of(value)
     if isinstance(value, tuple):
         if isinstance(value, Size):
             return None
@@ -640,6 +646,19 @@ def parts_of(value: Any, opening: Opening | None) -> tuple[Structure, list[Any]]
     attributes = attributes_of(value)
     names = tuple(attributes)
     return Structure(sort, type(value), keys, names, fixed), [*items, *attributes.values()]
+
+
+def members_of(value: Tensor) -> tuple[Structure, list[Any]] | None:
+    """How a sparse tensor holds its dense members: its size, layout and flags are fixed. None for a
+    dense tensor, and for one that was given attributes."""
+    kind: Any = type(value)
+    names = getattr(kind, "_MEMBERS", None)
+    if names is None or not value.__dict__.keys() <= names:
+        return None
+    held = sorted(value.__dict__.items())
+    fixed = tuple([(name, item) for name, item in held if not isinstance(item, Tensor)])
+    parts = {name: item for name, item in held if isinstance(item, Tensor)}
+    return Structure("sparse", kind, (), tuple(parts), fixed), list(parts.values())
 
 
 def _is_record(value: Any) -> bool:
@@ -726,8 +745,10 @@ class Making:
     ) -> tuple[Structure, list[Any]] | None:
         """How an object holds its parts; None for a leaf, and for instances of containers."""
         kind: Any = type(value)
-        if kind in _PLAIN or isinstance(value, (Tensor, type, tuple, list, dict, deque)):
+        if kind in _PLAIN or isinstance(value, (type, tuple, list, dict, deque)):
             return None
+        if isinstance(value, Tensor):
+            return members_of(value) if self.is_fresh(value) else None
         if kind is types.MethodType:  # two of one object and function are equal
             return Structure("method", "method"), [value.__self__, value.__func__]
         if kind is types.BuiltinFunctionType:

@@ -120,11 +120,9 @@ def _has_values(table: dict[Any, Any], known: tuple[Any, ...]) -> bool:
     return len(table) == len(known) and all(map(operator.is_, table.values(), known))
 
 
-#: Why functions that reach a sparse tensor run as always.
-SPARSE = (
-    "is a sparse tensor, which captured functions can make but neither be given nor give: let them "
-    "take its indices and values, and give values"
-)
+#: Why functions that leave a sparse gradient, or return a sparse tensor that is not theirs, run as
+#: always.
+SPARSE = "is a sparse tensor, which is another one after every call"
 
 
 def is_sparse(value: Any) -> bool:
@@ -235,7 +233,8 @@ class Guards:
     def _entry(self, table: Any, key: Any, path: str) -> None:
         """Notes ``table[key]``, of a dict or another mapping, and goes on from it."""
         value = look_up(table, key)
-        if isinstance(table, dict) and not isinstance(value, Tensor) and not is_plain(value):
+        dense = isinstance(value, Tensor) and not is_sparse(value)
+        if isinstance(table, dict) and not dense and not is_plain(value):
             self.entries.append((table, key, value, path))
             if value is not MISSING:
                 self._waiting.append((value, path))
@@ -244,9 +243,9 @@ class Guards:
 
     def _hold(self, source: Source, value: Any, path: str) -> None:
         """Notes a place that is no entry of a dict, or holds a tensor, and goes on from it."""
-        if isinstance(value, Tensor):
-            if is_sparse(value):
-                raise CannotWatch(f"{path} {SPARSE}")
+        if is_sparse(value) and isinstance(source, GradSource):
+            raise CannotWatch(f"{path} {SPARSE}")
+        if isinstance(value, Tensor) and not is_sparse(value):
             self.tensors.append(GuardedTensor(path, source, value))
             if id(value) not in self._seen:
                 self._seen[id(value)] = value
@@ -264,6 +263,12 @@ class Guards:
 
     def _visit(self, value: Any, path: str) -> None:
         if id(value) in self._seen or is_plain(value):
+            return
+        if is_sparse(value):
+            self._seen[id(value)] = value
+            for name in value.__dict__:
+                if name != "layout":
+                    self._entry(value.__dict__, name, f"{path}.{name}")
             return
         if not isinstance(value, Tensor):
             self._seen[id(value)] = value

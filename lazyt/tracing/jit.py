@@ -40,7 +40,7 @@ from lazyt.tracing.capture import Run, names_to_read, note_state, watch
 from lazyt.tracing.fast_path import MISSED, FastPath
 from lazyt.tracing.fast_path_code import write_fast_path
 from lazyt.tracing.frames import Frames, global_names, is_user_module
-from lazyt.tracing.guards import SPARSE, CannotWatch, is_sparse
+from lazyt.tracing.guards import CannotWatch, is_sparse
 from lazyt.tracing.outcomes import Holders, Outcome, changes_of, open_changed
 from lazyt.tracing.recompile_reasons import argument_names, describe
 from lazyt.tracing.replay import Interrupted, Missed, Replay, resume
@@ -95,7 +95,7 @@ def settle(
     """
     parts: list[Any] = []
     parts.extend(Flat(result, None, ANYTHING).leaves)
-    if any(map(is_sparse, parts)):  # the next call says so
+    if any(map(is_sparse, parts)):  # with attributes: the next call says so
         return
     storages = [part._storage for part in parts if isinstance(part, Tensor)]
     given = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
@@ -418,7 +418,7 @@ class Captured:
             shape, leaves = flat.shape, flat.leaves
             given = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
             if any(map(is_sparse, given)):
-                self._fail(f"an argument {SPARSE}")
+                self._fail("a sparse tensor among the arguments has attributes of its own")
                 return self.function(*args, **kwargs)
             moving = self._moving(flat)
             key = self._key(shape, leaves, moving)
@@ -604,7 +604,7 @@ class Captured:
         parts = [plain(part) for part in found]
         reason = run.trouble or outcome.trouble(parts, guards)
         if reason is None and any(map(is_sparse, parts)):
-            reason = f"a result {SPARSE}"
+            reason = "a result is a sparse tensor that was there before"
         if reason is not None:
             self._fail(reason)
         elif open_changed([v for v, _ in others], changes, self._opening):

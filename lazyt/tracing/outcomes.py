@@ -28,7 +28,7 @@ from lazyt.handle.pytree import (
     structures,
 )
 from lazyt.handle.tensor import Tensor
-from lazyt.tracing.guards import CannotWatch, Guards, same_keys
+from lazyt.tracing.guards import CannotWatch, Guards, is_sparse, same_keys
 from lazyt.tracing.recompile_reasons import describe
 from lazyt.tracing.sources import (
     MISSING,
@@ -67,7 +67,8 @@ class Change(NamedTuple):
     def is_simple(self) -> bool:
         """Whether a tensor, or None, was put into a place, and nothing else."""
         value = self.values[0] if self.values else MISSING
-        return self.sort == "place" and (value is None or isinstance(value, Tensor))
+        dense = isinstance(value, Tensor) and not is_sparse(value)
+        return self.sort == "place" and (value is None or dense)
 
 
 def changes_of(guards: Guards, given: Sequence[Tensor]) -> list[Change]:
@@ -211,7 +212,8 @@ class Holders:
             if now == structure and all(map(_is_same, values, parts)):
                 continue
             if now.sort not in ("list", "dict", "deque", "object"):
-                raise CannotWatch(f"it changes a {now.sort} that is an argument")
+                kind = "sparse tensor" if now.sort == "sparse" else now.sort
+                raise CannotWatch(f"it changes a {kind} that is an argument")
             gone = tuple(n for n in structure.attributes if n not in now.attributes)
             yield Change("argument", number, values, "an argument", (now, gone))
 
@@ -226,6 +228,12 @@ def _contents(value: Any, opening: Opening | None) -> tuple[Structure, list[Any]
         return Structure("list", list, (len(value),)), list(value)
     found = parts_of(value, opening)
     assert found is not None
+    shape, parts = found
+    if shape.sort == "sparse":  # which finds out more about its indices when that is needed
+        known = dict(zip(shape.attributes, parts))
+        known.pop("_rows", None)
+        fixed = tuple([item for item in shape.fixed if item[0] not in ("_checked", "_rows")])
+        return shape._replace(attributes=tuple(known), fixed=fixed), list(known.values())
     return found
 
 
