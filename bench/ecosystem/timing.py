@@ -4,7 +4,8 @@ A network is called (``forward``), trained with the module alone compiled (``mod
 by a step that is compiled whole (``step``). lazyt does each with and without ``torch.compile``, in
 one process, and PyTorch does it eagerly, in another one. The two processes wait for each other, so
 that times of one round were measured under the same load; a time is the median of all rounds. All
-run with one thread, and everything is warm: compiled, captured and called before.
+run with one thread, whose processor time is taken, and everything is warm: compiled, captured and
+called before.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ from bench.ecosystem.entries import FOLDER, ROOT, Case, Entry, entries
 WORKLOADS = ("forward", "module", "step")
 #: Seconds that one workload is measured for in a round, about; calls at the most.
 SLICE, MOST_CALLS = 0.05, 40
-#: Calls before the first round.
-WARM = 8
+#: Calls before the first round, and seconds after which they are enough. Sizes that come back get
+#: kernels of their own after some 64 calls.
+WARM, WARM_SECONDS = 80, 6.0
 
 Calls = dict[str, Callable[[], Any]]
 
@@ -127,9 +129,12 @@ def warm(call: Callable[[], None]) -> None:
     import torch
 
     wait = getattr(torch, "wait_for_compiler", None)
-    for _ in range(2 if wait is not None else 1):
+    for _ in range(3 if wait is not None else 1):
+        end = time.monotonic() + WARM_SECONDS
         for _ in range(WARM):
             call()
+            if time.monotonic() > end:
+                break
         if wait is not None:
             wait(120)
 
@@ -139,9 +144,9 @@ def measure(call: Callable[[], None]) -> list[float]:
     call()
     found: list[float] = []
     while len(found) < MOST_CALLS and sum(found) < SLICE:
-        start = time.perf_counter()
+        start = time.thread_time()
         call()
-        found.append(time.perf_counter() - start)
+        found.append(time.thread_time() - start)
     return found
 
 
@@ -391,7 +396,7 @@ has PyTorch. Milliseconds of the networks above, warm, with one thread: a call w
 and a time is the median of all rounds; the bench's JSON has the same figures with the reasons why
 something was not captured.
 
-Measured on {date}, {processor}. Of the compiled ones,
+Processor time, measured on {date}, {processor}. Of the compiled ones,
 
 {slower}
 

@@ -112,7 +112,9 @@ def _has_hooks(order: Iterable[GradFn], create_graph: bool, now: bool = True) ->
         extra = fn._extra
         if hooks and extra is not None and extra.interferes and not isinstance(fn, AccumulateGrad):
             return True
-        if create_graph and fn.several:  # a user's function is not called again for its derivative
+        if (
+            create_graph and fn.runs_python
+        ):  # a user's function is not called again for its derivative
             return True
         for storage, version in fn.saved:
             known = not now and storage.version_now() != version

@@ -29,6 +29,7 @@ class CheckpointBackward(GradFn):
     variables: list[Node]
     rule = "a"
     several = True
+    runs_python = True
 
     def below(self) -> list[Node]:
         """The variables that the function's results depend on."""

@@ -166,6 +166,9 @@ def free_tape(order: Sequence[GradFn]) -> None:
             continue
         fn.freed = True
         fn.dead = fn.release() or any(p.dead for p in fn.parents if p is not None)
+    for fn in order:
+        if fn.several:
+            fn.freed_all()
 
 
 # ---------------------------------------------------------------------- the graph

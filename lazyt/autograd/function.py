@@ -150,6 +150,7 @@ class FunctionBackward(GradFn):
     tensors: tuple[int, ...]
     rule = "a"
     several = True
+    runs_python = True
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -19,7 +19,7 @@ import itertools
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from lazyt import ops
 from lazyt.autograd.engine import (
@@ -411,8 +411,8 @@ class Traversal:
         """``parts_of`` a grad_fn that has a derivative of its own; some go on by themselves."""
         from lazyt.autograd.checkpointing import CheckpointBackward
 
-        if isinstance(fn, FunctionBackward):
-            answers = fn.answers(grads)
+        if hasattr(type(fn), "answers"):
+            answers = cast(FunctionBackward, fn).answers(grads)
             return [answers.get(number) for number in range(len(fn.parents))]
         if any(grad is not None for grad in grads):
             if isinstance(fn, CheckpointBackward):

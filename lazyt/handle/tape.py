@@ -251,6 +251,7 @@ class GradFn:
     traits: Traits = Traits()  # what is declared of grad_fns of its name
     rule: str = ""  # what its gradient reads: ``traits.saves``
     several: bool = False  # whether it may have more than one output
+    runs_python: bool = False  # whether a backward calls functions of the user's for it
     parents: tuple[GradFn | None, ...]
     saved: Saved
     freed: bool
@@ -341,6 +342,9 @@ class GradFn:
         if self._extra is not None:
             self._extra.packed = None
         return needed
+
+    def freed_all(self) -> None:
+        """A backward that ran through this function has freed all that it ran through."""
 
     def advance(self, cotangents: list[Node | None]) -> list[tuple[Node, Node]]:
         """Continue below a boundary: pairs of node and cotangent."""

@@ -62,7 +62,7 @@ def _output_nr(self: Tensor) -> int:
     if view is not None and view.multiple is not None:
         return view.multiple[1]
     known = boundaries.get(self.node) if self._fn is not None else None
-    return 0 if known is None else known[1]
+    return known[1] if known is not None and known[0] is self._fn else 0
 
 
 def _is_cuda(self: Tensor) -> bool:

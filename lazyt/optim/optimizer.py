@@ -14,7 +14,8 @@ import functools
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from lazyt.errors import LazytError, warn
 from lazyt.functional import namespace as lazyt
@@ -32,6 +33,9 @@ from lazyt.handle.pytree import Identity
 from lazyt.handle.tape import RemovableHandle
 from lazyt.handle.tensor import Tensor
 from lazyt.tracing.guards import ELEMENTS, KEYS, SIZE, Itself
+
+if TYPE_CHECKING:
+    from lazyt.tracing.jit import Captured
 
 __all__ = [
     "Group", "Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook",
@@ -353,6 +357,23 @@ def _get_value(x: Any) -> Any:
     return x.item() if isinstance(x, Tensor) else x
 
 
+#: The captured steps of optimizers. They refer to what an optimizer has, not to itself.
+_captured_steps: WeakKeyDictionary[Optimizer, Captured] = WeakKeyDictionary()
+
+
+def _captured_step(optimizer: Optimizer) -> Captured:
+    found = _captured_steps.get(optimizer)
+    if found is None:
+        from lazyt.tracing.jit import Captured
+
+        found = _captured_steps[optimizer] = Captured(_step_groups, is_silent=True)
+    return found
+
+
+def _step_groups(optimizer: Optimizer) -> None:
+    optimizer._step_groups()
+
+
 class Optimizer(Hooked):
     """Base of all optimizers.
 
@@ -494,14 +515,36 @@ class Optimizer(Hooked):
         if closure is not None:
             with lazyt.enable_grad():
                 loss = closure()
-        self._compute_pending()
-        differentiable = bool(self.defaults.get("differentiable"))
-        with lazyt.set_grad_enabled(differentiable):
-            if differentiable:
+        if self.defaults.get("differentiable"):
+            self._compute_pending()
+            with lazyt.set_grad_enabled(True):
                 self._renew_state()
+                for group in self.param_groups:
+                    self._step_group(group)
+        elif self._has_computed_gradients():
+            _captured_step(self)(self)
+        else:
+            self._step_groups()
+        return loss
+
+    def _has_computed_gradients(self) -> bool:
+        """Whether gradients are in memory, as the backward of a captured function leaves them: the
+        step is a graph by itself then, the same each time, and is captured.
+
+        The first gradient stands for all."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                grad = parameter.grad
+                if grad is not None:
+                    node = grad.node
+                    return grad._view is None and node.data is not None and not node.inputs
+        return False
+
+    def _step_groups(self) -> None:
+        self._compute_pending()
+        with lazyt.no_grad():
             for group in self.param_groups:
                 self._step_group(group)
-        return loss
 
     def _step_group(self, group: Group) -> None:
         parameters: list[Tensor] = []

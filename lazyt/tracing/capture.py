@@ -292,8 +292,11 @@ def bits_of(node: Node) -> Node:
 
 
 def leaf_of(storage: Storage) -> Node:
-    """The leaf that holds a storage's computed value, below gradient marks."""
+    """The leaf that holds a storage's computed value, below gradient marks; with its history where
+    it has one."""
     node = storage.current()
+    if storage.fn is not None and not isinstance(storage.fn, AccumulateGrad):
+        return node
     while node.op.is_identity:
         node = node.inputs[0]
     return node

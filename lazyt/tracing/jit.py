@@ -355,6 +355,10 @@ class Captured:
 
     Attributes:
         function: what it was made from.
+
+    Args:
+        function, fullgraph: as ``jit`` takes them.
+        is_silent: do not warn where the function is left alone.
     """
 
     _unwatched = frozenset({
@@ -362,8 +366,11 @@ class Captured:
         "_opening", "_reasons", "_fast_paths", "_history", "fullgraph",
     })  # fmt: skip
 
-    def __init__(self, function: Callable[..., Any], fullgraph: bool = False) -> None:
+    def __init__(
+        self, function: Callable[..., Any], fullgraph: bool = False, is_silent: bool = False
+    ) -> None:
         functools.update_wrapper(self, function)
+        self._is_silent = is_silent
         self.function = function
         self.fullgraph = fullgraph
         self._codes: dict[Any, dict[str, Any]] = {}
@@ -403,8 +410,9 @@ class Captured:
     def _call(self, args: Any, kwargs: Any) -> Any:
         """The result of a call that no fast path took. What becomes of it, in this order:
 
-        - It runs as always, where the key cannot be hashed, after too many failures, or where a
-          tensor whose memory NumPy sees has attributes.
+        - It runs as always, where another captured function that calls it is observed, which has to
+          learn what code it runs; where the key cannot be hashed, after too many failures, or where
+          a tensor whose memory NumPy sees has attributes.
         - It is replayed, by the newest capture under its key whose conditions hold (``Replay.run``;
           one that does not fit raises Missed with the reason).
         - It runs as always, where calls like it come too seldom (``_is_rare``).
@@ -413,6 +421,8 @@ class Captured:
           whether the function may work on a copy.
         - It is captured (``_capture``), which may end in ``_fail`` with the reason.
         """
+        if get_ident() in hook.diaries:
+            return self.function(*args, **kwargs)
         with self._lock:
             flat = self._opening.flatten((args, kwargs))
             shape, leaves = flat.shape, flat.leaves
@@ -666,7 +676,7 @@ class Captured:
         self._say(f"not captured: {reason}")
         if self.fullgraph:
             raise CaptureError(f"{describe(self.function)} cannot be captured: {reason}")
-        if self._failures == _PATIENCE:
+        if self._failures == _PATIENCE and not self._is_silent:
             warn(
                 f"lazyt.jit leaves {getattr(self.function, '__qualname__', self.function)} alone: "
                 f"{reason}. It runs as it would without jit."

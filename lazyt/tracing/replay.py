@@ -37,6 +37,8 @@ from lazyt.tracing.sources import GuardedTensor, signature
 from lazyt.tracing.symbolic_numbers import NumberLeaf, Numbers, is_symbolic, recipe_of
 from lazyt.tracing.templates import (
     CannotReplay,
+    CannotSplit,
+    Joint,
     Origin,
     Plan,
     Template,
@@ -582,6 +584,9 @@ class Replay:
     Raises CannotReplay.
     """
 
+    _joint: Joint | None = None
+    _may_split = True  # into two plans, as far as is known
+
     def __init__(
         self,
         run: Run,
@@ -752,21 +757,59 @@ class Replay:
             raise Missed("values that are checked are in another range, or wrong")
         done = run_calls(self.calls)
         found["call"] = [value for value, (_, fills) in zip(done, self.calls) if fills]
-        if self.prepared is not None:
-            del late
-            nodes = self._run_plan(found, storages)
-        else:
-            nodes = self._template.build(found, storages)
-            if not self.alive:
-                realize_nodes([n for n in dict.fromkeys(nodes) if n.data is None])
-        results = self._finish(given, storages, nodes)
+        del late
+        new, nodes = self._compute(found, storages, given)
+        results = self._finish(given, storages, new, nodes)
         for function in self.late:
             function()
         return results
 
-    def _run_plan(self, found: dict[str, Any], storages: Sequence[Storage]) -> list[Node]:
-        assert self.prepared is not None
-        plan, inputs, outputs = self.prepared
+    def _compute(
+        self, found: dict[str, Any], storages: Sequence[Storage], given: Sequence[Tensor]
+    ) -> tuple[list[Storage], list[Node]]:
+        """The fresh results, and the new values of what is written."""
+        first, last = len(self.flags), len(self.types)
+        joint = None
+        if self.prepared is not None:
+            buffers = self._run_plan(self.prepared, found, storages)
+        elif (joint := self._joint_for(found, storages, given)) is not None:
+            buffers = self._run_plan(joint.plan, found, storages)
+        else:
+            nodes = self._template.build(found, storages)
+            if not self.alive:
+                realize_nodes([n for n in dict.fromkeys(nodes) if n.data is None])
+            return self._storages(nodes[:first], given), nodes[first:]
+        if joint is not None:
+            new = joint.forward(buffers, found, storages)
+        else:
+            fresh = [ops.input_(*kind, data) for kind, data in zip(self.types, buffers[:first])]
+            new = self._storages(fresh, given)
+        pairs = zip(self.types[first:], buffers[first:last])
+        return new, [ops.input_(*kind, data) for kind, data in pairs]
+
+    def _joint_for(
+        self, found: dict[str, Any], storages: Sequence[Storage], given: Sequence[Tensor]
+    ) -> Joint | None:
+        """The plans of forward and backward, where gradients go on outside and there are any."""
+        if not self.alive or not self._may_split or tape.anomaly.enabled:
+            return None
+        for tensor in given:  # its own history is one that the graph does not tell of
+            if tensor._view is not None and not tensor._view.root and tensor._fn is not None:
+                return None
+        if self._joint is None:
+            try:
+                self._joint = Joint(self._template, found, storages, self.flags, self.written)
+            except CannotSplit:
+                self._may_split = False
+                return None
+        joint = self._joint
+        return joint if not joint.is_graph_wanted and joint.fits(found) else None
+
+    def _run_plan(
+        self, prepared: Plan, found: dict[str, Any], storages: Sequence[Storage]
+    ) -> list[Buffer]:
+        """The buffers of the roots of a plan."""
+        plan, inputs, outputs = prepared
         computed: list[Buffer] = []
         if plan is not None:
             buffers = [node_of(origin, found).data for origin in inputs]
@@ -776,15 +819,14 @@ class Replay:
                 # ``found`` refers to the leaf, ``buffers`` to its memory.
                 buffers[place] = own_buffer(storage, (not marked, marked, 1))[0]
             computed = plan.run(buffers)
-        buffers = [
+        return [
             computed[value] if kind == "output" else node_of((kind, value), found).data
             for kind, value in outputs
         ]
-        return [ops.input_(*kind, data) for kind, data in zip(self.types, buffers)]
 
-    def _finish(self, given: list[Tensor], old: list[Storage], nodes: list[Node]) -> list[Any]:
-        parents = [given[self.holders[i]] for i in self.used]
-        new = [self._storage(n, flag, parents) for n, flag in zip(nodes, self.flags)]
+    def _finish(
+        self, given: list[Tensor], old: list[Storage], new: list[Storage], nodes: list[Node]
+    ) -> list[Any]:
         join_parts(self._parts, [storage.fn for storage in new])
         for storage, age, saved in zip(new, self.ages, self._saved):
             storage.version = age
@@ -795,7 +837,7 @@ class Replay:
                 ])  # fmt: skip
         versions = [s.version_now() + count for s, count in zip(old, self.counts)]
         with no_grad():
-            for number, node in zip(self.written, nodes[len(new) :]):
+            for number, node in zip(self.written, nodes):
                 old[number].write(raw(node), None)
         for storage, version in zip(old, versions):  # as many writes as there were
             storage.touch(version - storage.version_now())
@@ -825,6 +867,10 @@ class Replay:
             if has_hooks(ends, sources):
                 raise CannotReplay("hooks, custom functions or new leaves stand in its graph")
         return parts_of(self._fresh, sources)
+
+    def _storages(self, nodes: Sequence[Node], given: Sequence[Tensor]) -> list[Storage]:
+        parents = [given[self.holders[i]] for i in self.used]
+        return [self._storage(node, flag, parents) for node, flag in zip(nodes, self.flags)]
 
     def _storage(self, node: Node, flag: str | None, parents: list[Tensor]) -> Storage:
         """New memory; with the grad_fn that it had, where it had one."""

@@ -1,16 +1,32 @@
-"""Templates: the graph that a replay computes, with origins in the place of its leaves."""
+"""Templates: the graph that a replay computes, with origins in the place of its leaves; and the two
+plans of one whose gradients go on outside."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
-from lazyt.handle.dispatch import one_memory
-from lazyt.handle.pending import keep_values
-from lazyt.handle.storage import Storage
-from lazyt.handle.tape import AccumulateGrad, GradFn, boundaries
+from lazyt import ops
+from lazyt.config import config
+from lazyt.handle.dispatch import one_memory, wrap
+from lazyt.handle.grad_mode import mode
+from lazyt.handle.pending import keep_values, realize_nodes
+from lazyt.handle.storage import Storage, raw
+from lazyt.handle.tape import (
+    AccumulateGrad,
+    GradFn,
+    Moves,
+    anomaly,
+    boundaries,
+    boundary,
+    record_view,
+    sparse_forms,
+)
 from lazyt.handle.tensor import Tensor
+from lazyt.ir.dtypes import float32
+from lazyt.ir.forms import PLACED
 from lazyt.ir.graph import Node, make, topological
 from lazyt.plan import build, planning
 from lazyt.runtime.memory import Buffer
@@ -105,7 +121,7 @@ class Template:
 
     def __init__(self, entries: list[Any], roots: list[int]) -> None:
         self.entries = entries
-        self._roots = roots
+        self.roots = roots
 
     def build(self, found: dict[str, Any], storages: Sequence[Storage]) -> list[Node]:
         """The roots over these origins."""
@@ -123,7 +139,7 @@ class Template:
                 values.append(leaf.mark(values[place]))
             else:
                 values.append(node_of((kind, value), found))
-        return [values[i] for i in self._roots]
+        return [values[i] for i in self.roots]
 
 
 def template(roots: Sequence[Node], origins: dict[Node, Origin], run: Run, alive: bool) -> Template:
@@ -234,3 +250,385 @@ def origins_of(run: Run) -> dict[Node, Origin]:
     filled = [node for _, node in run.recorder.calls if node is not None]
     found.update({node: ("call", number) for number, node in enumerate(filled)})
     return found
+
+
+# Forward and backward of a captured function whose gradients go on outside, as two plans.
+#
+# The graph that was captured is differentiated once. The forward plan computes the results and what
+# the gradients need of the values on the way; the results stand behind a boundary, whose gradient
+# is what the backward plan computes of them. Small values and what is computed element by element
+# from one value is computed again by the backward plan instead of being stored.
+#
+# A gradient that is to be differentiated again needs the graph, which is built anew for it then.
+
+
+#: How many times more elements a value has than an operand that counts as small beside it.
+_SMALL = 8
+
+
+class CompiledFunctionBackward(GradFn):
+    """The grad_fn of the results of one replay: runs the backward plan.
+
+    Attributes:
+        joint: what was captured.
+        found: the values of the origins, and under "saved" those that the forward plan stored.
+        marks: the differentiable values of leaves, by the number of their source.
+        ends: the nodes whose gradients are computed, in the order of ``Joint.ends``.
+        users: the grad_fns of the results.
+    """
+
+    __slots__ = ("ends", "found", "joint", "marks", "users")
+
+    joint: Joint
+    found: dict[str, Any]
+    marks: dict[int, Node]
+    ends: list[Node]
+    users: list[weakref.ref[GradFn]]
+    several = True
+
+    def freed_all(self) -> None:
+        """Lets go of all values once no backward may come any more through any of the results."""
+        for reference in self.users:
+            user = reference()
+            if (
+                user is not None
+                and not user.dead
+                and not any(parent is not None and parent.dead for parent in user.parents)
+            ):
+                return
+        self.found, self.marks, self.ends = {}, {}, []
+
+    def below(self) -> list[Node]:
+        """The nodes whose gradients are computed."""
+        return self.ends
+
+    def advance(self, cotangents: list[Node | None]) -> list[tuple[Node, Node]]:
+        """These nodes with their gradients; where those are to be differentiated again, the
+        results as a graph, with what arrived at them."""
+        if mode.enabled or anomaly.enabled:
+            pairs = zip(self.joint.results(self), cotangents)
+            return [(node, c) for node, c in pairs if node is not None and c is not None]
+        parts = self.joint.gradients(self, cotangents)
+        return [(end, part) for end, part in zip(self.ends, parts) if part is not None]
+
+    def answers(self, cotangents: Sequence[Tensor | None]) -> dict[int, Tensor]:
+        """The gradients of its parents, by their number."""
+        nodes = [None if c is None else c.node for c in cotangents]
+        if not mode.enabled:
+            parts = self.joint.gradients(self, nodes)
+            made = [None if p is None else wrap(raw(p), name="Clone") for p in parts]
+            return {n: part for n, part in enumerate(made) if part is not None}
+        from lazyt.transforms.vjp import vjp
+
+        given = [(node, c) for node, c in zip(self.joint.results(self), nodes) if node is not None]
+        known = [(node, c) for node, c in given if c is not None]
+        found = vjp([node for node, _ in known], [c for _, c in known], self.ends)
+        givers = [c for c in cotangents if c is not None]
+        return {
+            n: wrap(part, *givers, name="Clone") for n, part in enumerate(found) if part is not None
+        }
+
+    def push(self, tangents: list[Node | None]) -> list[Node | None]:
+        """How the results move when the nodes below do."""
+        from lazyt.transforms.jvp import jvp
+
+        known = [(n, t) for n, t in zip(self.ends, tangents) if t is not None]
+        results = self.joint.results(self)
+        nodes = [node for node in results if node is not None]
+        moved = iter(jvp(nodes, [n for n, _ in known], [t for _, t in known]))
+        return [None if node is None else next(moved) for node in results]
+
+
+#: In the place of a node that nobody reads.
+_NOTHING = ops.constant(0.0, float32)
+
+
+class CannotSplit(Exception):
+    """There is no pair of plans; the graph is built at every replay."""
+
+
+class Joint:
+    """A captured graph, split into what is computed forward and backward.
+
+    Args:
+        template: the graph over origins; its roots are the fresh results, then what is written.
+        found: values of the origins at one replay.
+        storages: the sources at that replay.
+        flags: of each fresh result the name of its grad_fn, None without one.
+        written: numbers of the sources that are written.
+
+    Attributes:
+        ends: which entries of the template are differentiated by.
+        live: which of the fresh results have gradients.
+        plan: the forward plan; its roots are the fresh results, what is written, what is stored.
+        types: of the first two of these.
+        is_graph_wanted: whether somebody differentiated a gradient.
+
+    Raises CannotSplit.
+    """
+
+    def __init__(
+        self, template: Template, found: dict[str, Any], storages: Sequence[Storage],
+        flags: Sequence[str | None], written: Sequence[int],
+    ) -> None:  # fmt: skip
+        self._entries, self._roots, self._flags = template.entries, template.roots, flags
+        self._fresh = len(flags)
+        self._backward: dict[Any, tuple[Plan, list[int]]] = {}
+        self.is_graph_wanted = False
+        if any(kind == "write" for kind, _ in self._entries):
+            raise CannotSplit
+        marks = self._marks(storages)
+        self._marked = [*marks]
+        self.ends = self._find_ends(found)
+        self._read: Container[int] = range(len(self._entries))
+        values, origins = self._build(found)
+        self.types = [values[i].type for i in self._roots]
+        if any(leaf.form < PLACED for leaf in origins):
+            raise CannotSplit
+        outputs = [values[i] for i in self._roots[: self._fresh]]
+        self.live = [
+            flag is not None and node.needs_grad for flag, node in zip(flags, outputs, strict=True)
+        ]
+        asked = [node if lives else None for node, lives in zip(outputs, self.live)]
+        cotangents = [None if n is None else _placeholder(n) for n in asked]
+        numbers: dict[Node, int] = {}
+        for number, node in enumerate(values):
+            numbers.setdefault(node, number)
+        grads = self._derive(values, cotangents)
+        self._saved = _find_saved([g for g in grads if g is not None], numbers, origins)
+        roots = [raw(node) for node in outputs]
+        roots += [raw(values[i]) for i in self._roots[self._fresh :]]
+        roots += [raw(values[number]) for number in self._saved]
+        read = {*topological([node for node in asked if node is not None], origins.__contains__)}
+        owners: dict[Node, Node] = {}
+        for leaf, (kind, number) in origins.items():
+            if kind == "source" and number in written and leaf not in read and leaf not in roots:
+                new = roots[self._fresh + written.index(number)]
+                if storages[number].share is None and new.type == leaf.type:
+                    owners[leaf] = new
+        plan = prepare(roots, origins, owners)
+        if plan is None:
+            raise CannotSplit
+        self.plan: Plan = plan
+        self._saved_types = [values[number].type for number in self._saved]
+        self._needed = {origins[leaf] for leaf in read if leaf in origins}
+        self._read = {number for number, node in enumerate(values) if node in read}
+
+    # ------------------------------------------------------------------ the graph
+
+    def _marks(self, storages: Sequence[Storage]) -> dict[int, Node]:
+        """The differentiable values of leaves, by the numbers of their sources."""
+        return {
+            number: storages[number].current()
+            for kind, number in self._entries
+            if kind == "mark"
+        }  # fmt: skip
+
+    def _find_ends(self, found: dict[str, Any]) -> list[int]:
+        ends = []
+        for number, (kind, value) in enumerate(self._entries):
+            if kind == "mark":
+                ends.append(number)
+            elif kind in found and node_of((kind, value), found).needs_grad:
+                if kind != "source":
+                    raise CannotSplit
+                ends.append(number)
+        return ends
+
+    def fits(self, found: dict[str, Any]) -> bool:
+        """Whether other origins than before need gradients."""
+        ends = {*self.ends}
+        return all(
+            node_of((kind, value), found).needs_grad == (number in ends)
+            for number, (kind, value) in enumerate(self._entries)
+            if kind in found
+        )
+
+    def _build(
+        self, found: dict[str, Any], marks: dict[int, Node] | None = None
+    ) -> tuple[list[Node], dict[Node, Origin]]:
+        """The nodes of all entries, and the leaves with their origins: the values themselves with
+        their ``marks``, else leaves that stand for them."""
+        values: list[Node] = []
+        origins: dict[Node, Origin] = {}
+        leaves: dict[Origin, Node] = {}
+        for number, (kind, value) in enumerate(self._entries):
+            if number not in self._read:  # only what is written depends on it
+                values.append(_NOTHING)
+            elif kind == "op":
+                op, params, inputs = value
+                values.append(make(op, tuple([values[i] for i in inputs]), params))
+            elif kind == "constant":
+                values.append(value)
+            elif marks is not None:
+                values.append(marks[value] if kind == "mark" else node_of((kind, value), found))
+            else:
+                origin = ("source", value) if kind == "mark" else (kind, value)
+                leaf = leaves.get(origin)
+                if leaf is None:
+                    held = node_of(origin, found)
+                    leaf = leaves[origin] = ops.input_(held.shape, held.dtype, held.data)
+                    origins[leaf] = origin
+                values.append(ops.variable(leaf, -1 - number) if number in self.ends else leaf)
+        return values, origins
+
+    def _derive(
+        self, values: Sequence[Node], cotangents: Sequence[Node | None]
+    ) -> list[Node | None]:
+        from lazyt.transforms.vjp import vjp
+
+        pairs = [
+            (values[i], cotangent) for i, cotangent in zip(self._roots, cotangents)
+            if cotangent is not None
+        ]  # fmt: skip
+        before = len(sparse_forms)
+        grads = vjp([n for n, _ in pairs], [c for _, c in pairs], [values[i] for i in self.ends])
+        if len(sparse_forms) > before:
+            raise CannotSplit
+        return [None if grad is None else raw(grad) for grad in grads]
+
+    # ------------------------------------------------------------------ running
+
+    def forward(
+        self, computed: Sequence[Buffer], found: dict[str, Any], storages: Sequence[Storage]
+    ) -> list[Storage]:
+        """The fresh results, where ``computed`` are the buffers of the plan's roots."""
+        fn: CompiledFunctionBackward = object.__new__(CompiledFunctionBackward)
+        fn.begin()
+        first = len(self._roots)
+        saved = [
+            ops.input_(shape, dtype, data)
+            for (shape, dtype), data in zip(self._saved_types, computed[first:])
+        ]
+        fn.joint, fn.marks = self, self._marks(storages)
+        fn.found = {**self._chosen(found), "saved": saved}
+        fn.ends, parents = [], []
+        for number in self.ends:
+            kind, value = self._entries[number]
+            fn.ends.append(fn.marks[value] if kind == "mark" else node_of((kind, value), found))
+            parents.append(storages[value].fn)
+        fn.parents = tuple(parents)
+        fn.operands = tuple([weakref.ref(node) for node in fn.ends])
+        made = []
+        for index, (kind, data) in enumerate(zip(self.types[: self._fresh], computed)):
+            node, flag = ops.input_(*kind, data), self._flags[index]
+            storage = Storage(node)
+            if self.live[index]:
+                assert flag is not None
+                storage.node = boundary(node, fn, index)
+                storage.fn = record_view(flag, fn, Moves((), node.shape, node.dtype, index))
+                storage.fn.made = weakref.ref(storage.node)
+            made.append(storage)
+        fn.users = [weakref.ref(storage.fn) for storage in made if storage.fn is not None]
+        return made
+
+    def _chosen(self, found: dict[str, Any]) -> dict[str, Any]:
+        """Those of the values that results with gradients are computed from."""
+        return {
+            kind: {n: node for n, node in values.items() if (kind, n) in self._needed}
+            if isinstance(values, dict)
+            else values
+            for kind, values in found.items()
+        }
+
+    def results(self, fn: CompiledFunctionBackward) -> list[Node | None]:
+        """The results of one replay as a graph over what it was given; None for those that have no
+        gradient. Later replays build the graph at once."""
+        self.is_graph_wanted = True
+        values, _ = self._build(fn.found, fn.marks)
+        nodes = [values[i] for i in self._roots[: self._fresh]]
+        return [node if lives else None for node, lives in zip(nodes, self.live)]
+
+    def gradients(
+        self, fn: CompiledFunctionBackward, cotangents: Sequence[Node | None]
+    ) -> list[Node | None]:
+        """The gradients of the ends, None where there is none, computed by the backward plan."""
+        given = [*cotangents, *[None] * self._fresh][: self._fresh]
+        realize_nodes([c for c in given if c is not None and c.data is None])
+        key = (tuple([c is not None for c in given]), config.of_plans)
+        known = self._backward.get(key)
+        if known is None:
+            known = self._backward[key] = self._prepare_backward(fn.found, given)
+        (prepared, inputs, outputs), places = known
+        found = {**fn.found, "cotangent": given}
+        computed: list[Buffer] = []
+        if prepared is not None:
+            computed = prepared.run([node_of(origin, found).data for origin in inputs])
+        grads: list[Node | None] = [None] * len(self.ends)
+        for place, (kind, value) in zip(places, outputs, strict=True):
+            if kind == "output":
+                shape, dtype = fn.ends[place].type
+                grads[place] = ops.input_(shape, dtype, computed[value])
+            else:
+                grads[place] = node_of((kind, value), found)
+        return grads
+
+    def _prepare_backward(
+        self, found: dict[str, Any], given: Sequence[Node | None]
+    ) -> tuple[Plan, list[int]]:
+        """The plan for gradients of some of the results, and which of the ends get one."""
+        values, origins = self._build(found)
+        stand_ins = [None if c is None else _placeholder(c) for c in given]
+        grads = self._derive(values, stand_ins)
+        for place, number in enumerate(self._saved):
+            values[number].data = found["saved"][place].data
+            origins[values[number]] = ("saved", place)
+        for place, node in enumerate(stand_ins):
+            if node is not None:
+                origins[node] = ("cotangent", place)
+        places = [place for place, grad in enumerate(grads) if grad is not None]
+        plan = prepare([grad for grad in grads if grad is not None], origins, {})
+        if plan is None:
+            raise CannotSplit
+        return plan, places
+
+
+def _placeholder(like: Node) -> Node:
+    """A leaf of the same type, whose values do not matter."""
+    return ops.input_(like.shape, like.dtype, Buffer(like.nbytes))
+
+
+def _find_saved(
+    grads: Sequence[Node], numbers: dict[Node, int], origins: dict[Node, Origin]
+) -> list[int]:
+    """Which entries of the template gradients read that are worth storing.
+
+    A value that is computed element by element from one value of its size, and others that are
+    small or are there anyway, is computed again. That of several is stored: storing these would
+    take more, and a sum of many layers would be added up again in each of their gradients.
+    """
+    saved: dict[Node, None] = {}
+    seen: set[Node] = set()
+    stack = [*grads]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node not in numbers or not _is_stored(node, origins):
+            stack += [] if node in origins else node.inputs
+        else:
+            saved[node] = None
+    return [numbers[node] for node in saved]
+
+
+def _is_stored(node: Node, origins: dict[Node, Origin]) -> bool:
+    while node.op.is_movement:
+        if node in origins or not node.inputs:
+            return False
+        if node.op.is_identity or node.op.moves_all:
+            return False  # what is below decides
+        node = node.inputs[0]
+    if node in origins or not node.inputs:
+        return False
+    if node.op.heavy:
+        return True
+    large = [i for i in dict.fromkeys(node.inputs) if i.size * _SMALL > node.size]
+    return sum(not _is_there(i, origins) for i in large) > 1
+
+
+def _is_there(node: Node, origins: dict[Node, Origin]) -> bool:
+    """Whether a value is one that every replay is given, or a constant."""
+    while node.op.is_movement and node not in origins and node.inputs:
+        node = node.inputs[0]
+    return node in origins or not node.inputs
