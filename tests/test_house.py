@@ -86,6 +86,7 @@ LARGE = {
     "runtime/cuda/driver.py: Driver": "one method for each call of the driver",
     "runtime/cuda/emulated.py: EmulatedDriver": "one method for each call of the driver",
     "serialization/safe_pickle.py: Machine": "one method for each opcode",
+    "utils/tensorboard/writer.py: SummaryWriter": "PyTorch's interface",
 }
 #: Words of this project alone, for which the field has its own (the design's glossary).
 PRIVATE = frozenset(

@@ -74,8 +74,6 @@ _REASONS: tuple[tuple[str, str], ...] = (
 
 #: Reasons by the module's path in PyTorch, for those that are imported from inside of packages.
 _MODULES = {
-    "utils.tensorboard": "lazyt writes no logs; another package's SummaryWriter, such as that "
-    "of tensorboardX, takes loss.item() and tensor.numpy()",
     "utils.cpp_extension": "lazyt loads no extensions; write the function with operations of "
     "tensors, which compile into one kernel",
     "utils.collect_env": "`python -m lazyt doctor` says what this machine gives lazyt",

@@ -13,10 +13,7 @@ _NO_CODE = Refused(
     "lazyt loads no extensions; write the function with operations of tensors, or with "
     "lazyt.c_kernel and lazyt.cuda_kernel"
 )
-_NO_LOGS = Refused(
-    "lazyt writes no logs; another package's SummaryWriter, such as that of tensorboardX, takes "
-    "loss.item() and tensor.numpy()"
-)
+_NO_LOGS = Refused("lazyt writes logs with SummaryWriter; it has no files of records")
 _NO_PIPES = Refused("PyTorch has stopped its data pipes; write an IterableDataset")
 _NO_XPU = Refused("lazyt has the CPU and CUDA GPUs; there is no XPU")
 
@@ -131,9 +128,8 @@ MODULES: Table = {
         _FILES: "load_url=load_state_dict_from_url tqdm",
         Refused("lazyt downloads nothing"): "_download_url_to_file",
     },
-    "utils.tensorboard": {_NO_LOGS: "FileWriter RecordWriter SummaryWriter"},
-    "utils.tensorboard.summary": {_NO_LOGS: "hparams histogram scalar"},
-    "utils.tensorboard.writer": {_NO_LOGS: "FileWriter SummaryWriter"},
+    "utils.tensorboard": {_NO_LOGS: "RecordWriter"},
+    "utils.tensorboard._convert_np": {Served("lazyt.utils.tensorboard.summary"): "make_np"},
     "utils.throughput_benchmark": {Refused("use lazyt.utils.benchmark"): "ThroughputBenchmark"},
     "utils._pytree": {
         Served("lazyt.compat.served.trees"): """

@@ -61,7 +61,8 @@ OWN = frozenset(
         optim.lr_scheduler optim.nadam optim.optimizer optim.radam optim.rmsprop optim.rprop
         optim.sgd optim.sparse_adam optim.swa_utils overrides profiler quasirandom random
         serialization signal signal.windows sparse special storage testing types utils
-        utils._pytree utils.benchmark utils.checkpoint utils.flop_counter utils.data
+        utils._pytree utils.benchmark utils.checkpoint utils.flop_counter utils.tensorboard
+        utils.tensorboard.summary utils.tensorboard.writer utils.data
         utils.data.dataloader utils.data.dataset utils.data.distributed utils.data.sampler
         utils.dlpack utils.hooks xpu"""
     )
