@@ -182,6 +182,8 @@ def run_suites(given: argparse.Namespace) -> int:
             print(f"    {count} x {why}")
         for name, why in result.broken.items():
             print(f"    {name}: {why}")
+    if not (given.record or given.only):
+        _replace("## Test suites", suites.section(found, datetime.date.today().isoformat()))
     return 0
 
 
@@ -217,7 +219,7 @@ def main(argv: Sequence[str]) -> int:
     if page:
         text = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
         made = report.page(lines, date)
-        for title in ("## Times", "## Scripts"):  # what --times and --scripts have written
+        for title in ("## Times", "## Scripts", "## Test suites"):  # which options have written
             made = report.with_section(made, title, report.section_of(text, title))
         page.write_text(made, encoding="utf-8")
     return 0

@@ -581,6 +581,8 @@ class Optimizer(Hooked):
     def _renew_state(self) -> None:
         """Copies of the state that has gradients: what this step writes may be needed later."""
         for state in self.state.values():
+            if not isinstance(state, dict):  # optimizers of users put numbers and tensors here, too
+                continue
             for name, value in state.items():
                 if isinstance(value, Tensor) and value.requires_grad:
                     state[name] = value.clone()
@@ -588,7 +590,7 @@ class Optimizer(Hooked):
     def _compute_pending(self) -> None:
         parameters = [p for group in self.param_groups for p in group["params"]]
         states = [
-            v for s in self.state.values() for v in s.values()
+            v for s in self.state.values() for v in (s.values() if isinstance(s, dict) else (s,))
             if isinstance(v, Tensor) and not is_count(v)
         ]  # fmt: skip
         lazyt.realize(*parameters, *states)

@@ -393,10 +393,11 @@ class Guards:
         if not self.is_ours(kind.__module__):
             return
         for base in (*kind.__mro__, *type.mro(type(kind))):
-            if self.is_ours(base.__module__):
+            home = base.__module__  # of the classes of compiled modules it may be a descriptor
+            if isinstance(home, str) and self.is_ours(home):
                 own = vars(base)
                 names = self.names & own.keys()
-                if base.__module__.partition(".")[0] != "lazyt":
+                if home.partition(".")[0] != "lazyt":
                     names |= {name for name in own if _is_special(name, own[name])}
                 for name in sorted(names):
                     self._entry(own, name, f"{base.__name__}.{name}")

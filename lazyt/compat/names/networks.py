@@ -33,6 +33,13 @@ MODULES: Table = {
     "nn.attention.bias": {
         _FLEX: "CausalBias CausalVariant causal_lower_right causal_upper_left",
     },
+    "nn.common_types": {
+        Served("lazyt.compat.served.choices"): """
+            _maybe_indices_t=Anything _ratio_2_t=Anything _ratio_3_t=Anything _ratio_any_t=Anything
+            _size_1_t=Anything _size_2_opt_t=Anything _size_2_t=Anything _size_3_opt_t=Anything
+            _size_3_t=Anything _size_4_t=Anything _size_5_t=Anything _size_6_t=Anything
+            _size_any_opt_t=Anything _size_any_t=Anything _tensor_list_t=Anything""",
+    },
     "nn.init": {
         Served("lazyt.nn.init"): "_calculate_fan_in_and_fan_out=fans _no_grad_uniform_=uniform_",
         Served("lazyt.compat.served.rebuilding"): "_calculate_correct_fan",

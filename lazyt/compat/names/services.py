@@ -49,7 +49,10 @@ MODULES: Table = {
         Refused("lazyt downloads nothing; put files into torch.hub.get_dir()/checkpoints"): """
             download_url_to_file""",
     },
-    "library": {_MARKS: "register_torch_dispatch=mark triton_op=mark wrap_triton=same"},
+    "library": {
+        _MARKS: "register_torch_dispatch=mark wrap_triton=same",
+        Served("lazyt.library"): "triton_op=custom_op",
+    },
     "monitor": {_MARKS: "log_event=set_nothing"},
     "mps": {
         _MARKS: """

@@ -49,7 +49,7 @@ MODULES: Table = {
             sym_float sym_fresh_size sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum""",
         Served("lazyt"): "legacy_contiguous_format=contiguous_format",
         _PRIVATE: "_assert_async _shape_as_tensor _standard_gamma get_device_module",
-        _IN_PYTHON: "Graph PyTorchFileReader PyTorchFileWriter",
+        _IN_PYTHON: "Graph PyTorchFileReader PyTorchFileWriter TensorType",
         Served("lazyt.compat.served.choices"): """
             _mkldnn=LAYOUT_MKLDNN jagged=LAYOUT_JAGGED""",
         _SYMBOLS: "SymBool SymFloat SymInt",
@@ -75,7 +75,7 @@ MODULES: Table = {
             _ExcludeDispatchKeyGuard=Nothing _DisableTorchDispatch=Nothing _DisableFuncTorch=Nothing
             _AutoDispatchBelowAutograd=Nothing _are_functorch_transforms_active=no
             _get_accelerator _get_default_device _get_privateuse1_backend_name
-            _get_tracing_state=none _jit_can_fuse_on_cpu=no _jit_can_fuse_on_gpu=no
+            _get_tracing_state=none _is_tracing=no _jit_can_fuse_on_cpu=no _jit_can_fuse_on_gpu=no
             _jit_override_can_fuse_on_cpu=set_nothing _jit_override_can_fuse_on_gpu=set_nothing
             _jit_set_nvfuser_enabled=set_nothing _jit_set_nvfuser_guard_mode=set_nothing
             _jit_set_profiling_executor=set_nothing _jit_set_profiling_mode=set_nothing
