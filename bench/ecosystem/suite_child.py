@@ -6,6 +6,7 @@ ended; tests that have an outcome there are not run. A test that takes longer th
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -105,6 +106,10 @@ def main(arguments: list[str]) -> int:
     """The exit status, that of pytest."""
     outputs, seconds, *options = arguments
     usual = ["-q", "-o", "addopts=", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
+    if os.environ.get("ECOSYSTEM_RECORDS") and importlib.util.find_spec("torchvision"):
+        from bench.ecosystem import under_torch
+
+        under_torch.install(False)
     plugin = Outcomes(json.loads(outputs), int(seconds))
     return int(pytest.main([*usual, *options], plugins=[plugin]))
 

@@ -236,6 +236,7 @@ class Runner:
             "LAZYT_CACHE_DIR": str(environment.BUILD / "cache"),
             "HF_HUB_OFFLINE": "1",
             "MPLBACKEND": "Agg",
+            **({"ECOSYSTEM_RECORDS": "1"} if self.packages else {}),
             **suite.variables,
         }
         first = next(iter(left.values()))
@@ -421,7 +422,11 @@ def section(found: list[Result], date: str) -> str:
             reasons.append(f"- **{suite.name}**, {count or 'a file'}: `{_plain(why)}`")
     tests, both = sum(r.tests for r in found), sum(r.both for r in found)
     return _SECTION.format(
-        date=date, tests=tests, both=both, rows="\n".join(rows), reasons="\n".join(reasons) or "None."
+        date=date,
+        tests=tests,
+        both=both,
+        rows="\n".join(rows),
+        reasons="\n".join(reasons) or "None.",
     )
 
 
@@ -437,8 +442,8 @@ def _plain(text: str) -> str:
 
 _SECTION = """## Test suites
 
-Tests of packages, from their repositories by commit, run by pytest under `python -m lazyt run`. What
-counts is each test that passes under PyTorch 2.13 (`bench/ecosystem/recorded_suites.json`).
+Tests of packages, from their repositories by commit, run by pytest under `python -m lazyt run`.
+What counts is each test that passes under PyTorch 2.13 (`bench/ecosystem/recorded_suites.json`).
 
 Run on {date}: {both} of {tests} tests pass.
 

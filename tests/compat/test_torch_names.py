@@ -380,3 +380,14 @@ def test_types_of_results(torch: Any) -> None:
     key = trees.SequenceKey(0)
     assert trees._list_flatten_with_keys(["a"]) == trees._tuple_flatten_with_keys(("a",))
     assert trees._list_flatten_with_keys(["a"]) == ([(key, "a")], None)
+
+
+def test_names_of_annotations_can_be_imported() -> None:
+    with torch_alias.standing_in():
+        types = importlib.import_module("torch.nn.common_types")
+        assert types._size_2_t is types._size_any_t
+        assert importlib.import_module("torch._C")._is_tracing() is False
+        library = importlib.import_module("torch.library")
+        assert library.triton_op is library.custom_op
+        with pytest.raises(UnsupportedNameError, match="TensorType"):
+            importlib.import_module("torch").TensorType()

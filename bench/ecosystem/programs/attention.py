@@ -110,9 +110,13 @@ def sentences() -> Case:
     class Net(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.parts = torch.nn.ModuleList([
-                Pooling(16, pooling_mode="mean"), Dense(16, 8), Normalize(),
-            ])
+            self.parts = torch.nn.ModuleList(
+                [
+                    Pooling(16, pooling_mode="mean"),
+                    Dense(16, 8),
+                    Normalize(),
+                ]
+            )
 
         def forward(self, tokens: Any, mask: Any) -> Any:
             found = {"token_embeddings": tokens, "attention_mask": mask}
@@ -131,8 +135,12 @@ def segment_anything() -> Case:
     from functools import partial
 
     import torch
-    from segment_anything.modeling import ImageEncoderViT, MaskDecoder, PromptEncoder
-    from segment_anything.modeling import TwoWayTransformer
+    from segment_anything.modeling import (
+        ImageEncoderViT,
+        MaskDecoder,
+        PromptEncoder,
+        TwoWayTransformer,
+    )
 
     class Net(torch.nn.Module):
         def __init__(self) -> None:
@@ -144,7 +152,9 @@ def segment_anything() -> Case:
             )  # fmt: skip
             self.prompts = PromptEncoder(16, (4, 4), (32, 32), 4)
             self.decoder = MaskDecoder(
-                transformer_dim=16, iou_head_hidden_dim=8, num_multimask_outputs=3,
+                transformer_dim=16,
+                iou_head_hidden_dim=8,
+                num_multimask_outputs=3,
                 transformer=TwoWayTransformer(depth=1, embedding_dim=16, mlp_dim=16, num_heads=2),
             )
 

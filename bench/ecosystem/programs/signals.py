@@ -48,7 +48,9 @@ def asteroid() -> Case:
     net = Net()
     fill(net.encoder)
     fill(net.decoder)
-    return Case(net, (normal(2, 1, 200),), loss=lambda f: f[0].pow(2).mean() + f[1].mean(), fill=False)
+    return Case(
+        net, (normal(2, 1, 200),), loss=lambda f: f[0].pow(2).mean() + f[1].mean(), fill=False
+    )
 
 
 @program("pytorch_wavelets", package="pytorch-wavelets")

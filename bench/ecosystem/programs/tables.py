@@ -299,7 +299,9 @@ def torchdyn() -> Steps:
         times = torch.linspace(0, 1, 5)
         found = {}
         for solver in ("euler", "rk4", "dopri5"):
-            _, found[solver] = odeint(lambda t, x: torch.tanh(x @ weight), normal(4, 3), times, solver)
+            _, found[solver] = odeint(
+                lambda t, x: torch.tanh(x @ weight), normal(4, 3), times, solver
+            )
         return found
 
     def backward() -> Any:
