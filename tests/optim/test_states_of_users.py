@@ -16,11 +16,11 @@ class Counting(optim.Optimizer):
         super().__init__(params, {})
 
     def step(self, closure: Callable[[], Any] | None = None) -> None:
+        state: Any = self.state
         for group in self.param_groups:
             for parameter in group["params"]:
-                total = self.state.get("total", 0)
-                self.state["total"] = total + parameter.grad.abs().sum()
-                self.state["steps"] = self.state.get("steps", 0) + 1
+                state["total"] = state.get("total", 0) + parameter.grad.abs().sum()
+                state["steps"] = state.get("steps", 0) + 1
                 with lt.no_grad():
                     parameter.sub_(0.25 * parameter.grad)
 
@@ -34,4 +34,5 @@ def test_states_that_are_no_dicts() -> None:
         optimizer.step()
     optimizer.zero_grad()
     assert parameter.tolist() == [0.25] * 3
-    assert optimizer.state["total"].item() == 9.0 and optimizer.state["steps"] == 2
+    state: Any = optimizer.state
+    assert state["total"].item() == 9.0 and state["steps"] == 2
