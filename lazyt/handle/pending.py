@@ -124,16 +124,27 @@ def _realize_one_by_one(nodes: Sequence[Node]) -> None:
             planning.realize([node])
 
 
+#: Ops whose kernels store their results only as they are: another shape would be a copy.
+_UNFUSED = frozenset({"scatter", "scan", "sort", "fourier"})
+
+
 def _chain(node: Node) -> list[Node]:
-    """``node`` and what it is the same memory as: of identities, and of what has been computed and
-    is only given another shape."""
+    """``node`` and what it is the same memory as: of identities, and of what is only given another
+    shape and has been computed, or would be stored before it is."""
     chain = [node]
     while node.data is None and (
-        node.op.is_identity or (node.op.name == "reshape" and node.inputs[0].data is not None)
+        node.op.is_identity or (node.op.name == "reshape" and _is_only_reshaped(node))
     ):
         node = node.inputs[0]
         chain.append(node)
     return chain
+
+
+def _is_only_reshaped(node: Node) -> bool:
+    """Whether below reshapes is what has been computed, or a result that has to be stored."""
+    while node.data is None and node.op.name == "reshape":
+        node = node.inputs[0]
+    return node.data is not None or node.op.name in _UNFUSED
 
 
 def realize_now(nodes: Sequence[Node], reason: str) -> None:

@@ -280,3 +280,24 @@ def test_factors_are_few_and_small(n: int) -> None:
     if n & (n - 1) == 0 and n > 1:
         assert len(found) == -(-(n.bit_length() - 1) // (5 if n < 1 << 14 else 3))
         assert max(found) <= 2 * min(found)
+
+
+def test_whole_rows_and_all_others_give_the_same() -> None:
+    """Transforms along the last axis of all points take a shorter way to the same kernel."""
+    lazyt.manual_seed(0)
+    x, z = lazyt.randn(3, 64), lazyt.randn(3, 64, dtype=lazyt.complex64)
+    for name, operand in (("fft", z), ("ifft", z), ("rfft", x), ("irfft", z), ("hfft", z)):
+        function = getattr(lazyt.fft, name)
+        found = function(operand)
+        for other in (
+            function(operand, dim=-1), function(operand, dim=1), function(operand[:]),
+            function(operand.t().contiguous(), dim=0).t(),
+        ):  # fmt: skip
+            assert lazyt.equal(found, other), name
+        assert found.dtype is function(operand, dim=0).dtype
+        for wrong in ({"norm": "other"}, {"n": 0}, {"dim": 2}):
+            with pytest.raises(lazyt.errors.LazytError):
+                function(operand, **wrong)
+    leaf = x.clone().requires_grad_()
+    found = lazyt.fft.rfft(leaf)
+    assert found.grad_fn is not None and "FftR2C" in found.grad_fn.name()

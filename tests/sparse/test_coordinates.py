@@ -381,3 +381,19 @@ def test_older_names() -> None:
     assert starts.tolist() == [0, 2, 2, 3, 3]
     pairs = old_types.convert_indices_from_csr_to_coo(starts, lt.tensor([1, 0, 3]))
     assert pairs.tolist() == [[0, 0, 2], [1, 0, 3]]
+
+
+@pytest.mark.lazy
+def test_dense_values_are_stored_once() -> None:
+    """What sums are stored in is the memory of the dense tensor, whatever its shape."""
+    s = lt.eye(3).to_sparse()
+    dense = s.to_dense()
+    node = dense.node
+    dense.realize()
+    assert node.op.name == "reshape" and node.data is node.inputs[0].data
+    rows = lt.tensor([[3.0, 1.0], [2.0, 4.0]]).sort(1).values
+    flat = rows.reshape(4).realize()
+    flat.add_(1)  # a view: both change
+    assert flat.tolist() == [2, 4, 3, 5] and rows.tolist() == [[2, 4], [3, 5]]
+    dense[0, 0] = 5
+    assert s.to_dense()[0, 0] == 1 and dense[0, 0] == 5

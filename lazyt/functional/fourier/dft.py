@@ -20,9 +20,9 @@ from lazyt.functional.fourier import tables
 from lazyt.functional.operands import mapped
 from lazyt.ir.forms import place_of
 from lazyt.ir.fourier.tables import plan_of
-from lazyt.ir.graph import Node
+from lazyt.ir.graph import Node, make
 from lazyt.ir.scalar import Expr, call
-from lazyt.ops.fourier.transform import fourier
+from lazyt.ops.fourier.transform import FOURIER, FourierParams
 
 #: From so many elements that have one twiddle factor, a loop over them takes it out of a register;
 #: of fewer, each has its own in memory.
@@ -105,10 +105,14 @@ def along_rows(
     kind: str, x: Node, n: int, sign: int, scale: float, pairs: bool = False
 ) -> Node:  # fmt: skip
     """The rows of an operand of the ``fourier`` op, transformed."""
+    return of_rows(FourierParams(kind, sign, n, pairs), x, scale)
+
+
+def of_rows(params: FourierParams, x: Node, scale: float) -> Node:
+    """The same with the op's parameters."""
     dtype = x.dtype.part if x.dtype.kind == "c" else x.dtype
-    return fourier(
-        kind, sign, n, x, tables.constants(kind, n, scale, dtype, place_of(x.form)), pairs
-    )
+    constants = tables.constants(params.kind, params.points, scale, dtype, place_of(x.form))
+    return make(FOURIER, (x, constants), params)
 
 
 def plane(x: Node, number: int) -> Node:

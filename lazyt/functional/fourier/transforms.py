@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from lazyt import ops
@@ -23,9 +24,12 @@ from lazyt.functional.result_layout import row_major
 from lazyt.functional.results import give
 from lazyt.functional.shapes.joining import roll
 from lazyt.functional.type_promotion import as_dtype, get_default_dtype, inexact, torch_name
+from lazyt.handle.dispatch import wrap
 from lazyt.handle.function_table import declare_grad_fn, function
 from lazyt.handle.tensor import Tensor
+from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Node, Shape
+from lazyt.ops.fourier.transform import FourierParams
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2",
@@ -263,9 +267,49 @@ def _c2c_of(
     return _give_complex(node, "FftC2C", name, tensor, out)
 
 
+@lru_cache(maxsize=256)
+def _direct(
+    kind: str, shape: Shape, dtype: DType, n: int | None, dim: int, norm: str | None, sign: int
+) -> tuple[FourierParams, float] | None:
+    """The parameters of the op, and the scale, of a transform that is one kernel of the rows of an
+    operand as they are; None for others."""
+    wanted = "f" if kind == "half" else "c"
+    if not shape or 0 in shape or dtype.kind != wanted or dtype.is_half:
+        return None
+    extent = shape[-1]
+    points = (2 * extent - 2 if kind == "real" else extent) if n is None else n
+    fits = points >= 1 and extent == (points // 2 + 1 if kind == "real" else points)
+    if dim not in (-1, len(shape) - 1) or not fits or not dft.has_kernel(kind, points):
+        return None
+    return FourierParams(kind, sign, points, False), _scale(norm, sign, points)
+
+
+def _directly(
+    kind: str, title: str, input: Any, n: int | None, dim: int, norm: str | None, sign: int
+) -> Tensor | None:  # fmt: skip
+    """The same as a tensor: a short transform takes less time than the checks of all others."""
+    if type(input) is not Tensor or input._view is not None or type(dim) is not int:
+        return None
+    if n is not None and type(n) is not int:
+        return None
+    node = input.node
+    try:
+        known = _direct(kind, node.shape, node.dtype, n, dim, norm, sign)
+    except TypeError:  # arguments that are no numbers
+        return None
+    if known is None:
+        return None
+    params, scale = known
+    return wrap(dft.of_rows(params, node, scale), input, name=title)
+
+
 def _c2c_along(
     name: str, input: Any, n: int | None, dim: int, norm: str | None, out: Tensor | None, sign: int
 ) -> Tensor:  # fmt: skip
+    if out is None:
+        found = _directly("complex", "FftC2C", input, n, dim, norm, sign)
+        if found is not None:
+            return found
     tensor = _checked(input, name)
     axis, points = _one(tensor, n, dim)
     node = complex_to_complex(tensor.node, (axis,), (points,), sign, _scale(norm, sign, points))
@@ -319,6 +363,10 @@ def rfft(
         >>> lazyt.fft.rfft(lazyt.tensor([1.0, 2.0, 3.0, 4.0]))
         tensor([10.+0.j, -2.+2.j, -2.+0.j])
     """
+    if out is None:
+        found = _directly("half", "FftR2C", input, n, dim, norm, _FORWARD)
+        if found is not None:
+            return found
     tensor = _real(input, "rfft", "rfft expects a real input tensor, but got {}")
     axis, points = _one(tensor, n, dim)
     scale = _scale(norm, _FORWARD, points)
@@ -329,6 +377,10 @@ def rfft(
 def _irfft(
     name: str, input: Any, n: int | None, dim: int, norm: str | None, out: Tensor | None, sign: int
 ) -> Tensor:  # fmt: skip
+    if out is None:
+        found = _directly("real", "FftC2R", input, n, dim, norm, sign)
+        if found is not None:
+            return found
     tensor = _checked(input, name)
     axis = existing_dim(dim, tensor.ndim)
     points = _check_points(2 * (tensor.shape[axis] - 1) if n is None else n)
