@@ -31,7 +31,7 @@ WORKLOADS = ("forward", "module", "step")
 SLICE, MOST_CALLS = 0.05, 40
 #: Calls before the first round, and seconds after which they are enough. Sizes that come back get
 #: kernels of their own after some 64 calls.
-WARM, WARM_SECONDS = 80, 6.0
+WARM, WARM_SECONDS = 80, 2.0
 
 Calls = dict[str, Callable[[], Any]]
 
