@@ -27,7 +27,7 @@ from lazyt.functional import type_promotion
 from lazyt.handle import autocast, grad_mode
 from lazyt.handle.pytree import Opening, structures
 from lazyt.handle.storage import Storage
-from lazyt.handle.tape import AccumulateGrad
+from lazyt.handle.tape import AccumulateGrad, anomaly
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.forms import PLACED
 from lazyt.ir.graph import Node
@@ -175,6 +175,9 @@ class Tests(_Part):
             f"{bind(config)}._of_plans == {bind(config.of_plans)}",
             f"not {bind(events.watching)}",
         )  # fmt: skip
+        if self.replay.alive:
+            joint = bind(self.replay.joint)
+            self.require(f"not {bind(anomaly)}.enabled", f"not {joint}.is_graph_wanted")
 
     # ------------------------------------------------------------------ arguments
 
@@ -476,8 +479,8 @@ class Launch(_Part):
 
     def __init__(self, text: Text) -> None:
         super().__init__(text)
-        assert self.replay.prepared is not None
-        prepared, inputs, outputs = self.replay.prepared
+        assert self.replay.plan is not None
+        prepared, inputs, outputs = self.replay.plan
         assert prepared is not None
         self.launcher = prepared.plan.launcher
         self._plan_code = prepared.plan.code  # once: another thread may replace it
@@ -514,6 +517,8 @@ class Launch(_Part):
         self._find_makers()
 
     def _find_makers(self) -> None:
+        if self.replay.alive:  # results have histories
+            return
         made: dict[int, set[Made]] = {}
         for part in self.parts():
             if isinstance(part, Made) and part.source < 0:
@@ -695,6 +700,8 @@ class Launch(_Part):
 
     def _find_cells(self) -> dict[int, Cell]:
         """Memory of the numbers that Python computes at every call and the plan alone reads."""
+        if self.replay.alive:  # the backward plan reads them, too
+            return {}
         fills = [function for function, fills in self.replay.calls if fills]
         return {
             number: Cell(function.dtype)
@@ -734,7 +741,7 @@ class Launch(_Part):
             fresh = len(self.replay.flags)
             if users[0] in self.makers:
                 return f"e{users[0]}.buffer if f{users[0]} else Buffer({size})"
-            if users[0] >= fresh and self.swaps(users[0] - fresh):
+            if 0 <= users[0] - fresh < len(self.replay.written) and self.swaps(users[0] - fresh):
                 return f"spares[{users[0] - fresh}] or Buffer({size})"
         return f"Buffer({size})"
 
@@ -761,6 +768,21 @@ class Results(_Part):
         super().__init__(text)
         self.launch, self._outcome = launch, outcome
         self._certificate = ""
+
+    def attach(self) -> None:
+        """Fresh results whose gradients go on outside, before what they need is written over."""
+        replay, launch = self.replay, self.launch
+        fresh = len(replay.flags)
+        unread = range(fresh, fresh + len(replay.written))
+        roots = enumerate(launch.roots)
+        buffers = ["None" if n in unread else launch.buffer(root) for n, root in roots]
+        if any(holder not in self.stores for holder in replay.holders):
+            refuse("a gradient that is replaced")
+        stores = [self.stores[holder] for holder in replay.holders]
+        calls = [f"c{n}" for n in range(sum(fills for _, fills in replay.calls))]
+        names = "".join([f"r{n}, " for n in range(fresh)])
+        given = ", ".join(f"({''.join(f'{x}, ' for x in xs)})" for xs in (buffers, stores, calls))
+        self.both(f"{names}= {self.bind(replay.attach)}({given})")
 
     def write_back(self) -> None:
         """New values of written tensors, and counts of writes."""
@@ -814,7 +836,8 @@ class Results(_Part):
         """Gradients, other effects, and the result."""
         replay, bind = self.replay, self.bind
         names: dict[int, str] = {}
-        fresh = [self._fresh(number) for number in range(len(replay.flags))]
+        numbers = range(len(replay.flags))
+        fresh = [f"r{n}" if replay.alive else self._fresh(n) for n in numbers]
         for part in self.parts():
             if isinstance(part, Made) and id(part) not in names:
                 names[id(part)] = self._tensor_text(part, fresh, len(names))
@@ -930,7 +953,7 @@ def write_fast_path(
         polled: identities of dicts whose tags change though nothing that matters does.
         moving: which leaves are numbers that are followed.
     """
-    if replay.alive or replay.prepared is None or replay.prepared[0] is None:
+    if replay.plan is None or replay.plan[0] is None or (replay.alive and replay.parts):
         return None
     checks = replay.checks.computed
     if checks is not None and checks.inputs is None:
@@ -947,6 +970,8 @@ def write_fast_path(
         launch.find_outputs()
         tests.write(tags)
         launch.write()
+        if replay.alive:
+            results.attach()
         results.write_back()
         results.hand_out()
     except CannotWrite:

@@ -304,7 +304,7 @@ class FastPaths:
         The other arguments are those of ``write_fast_path``. While the plan may get other kernels
         soon there is none yet, and the run does not count.
         """
-        prepared = replay.prepared[0] if replay.prepared is not None else None
+        prepared = replay.plan[0] if replay.plan is not None else None
         if prepared is not None and prepared.plan.code.heat is not None:
             return
         attempts = self._known.get(replay)
@@ -421,7 +421,7 @@ class Captured:
           whether the function may work on a copy.
         - It is captured (``_capture``), which may end in ``_fail`` with the reason.
         """
-        if get_ident() in hook.diaries:
+        if self._failures >= _PATIENCE or get_ident() in hook.diaries:
             return self.function(*args, **kwargs)
         with self._lock:
             flat = self._opening.flatten((args, kwargs))
@@ -432,7 +432,7 @@ class Captured:
                 return self.function(*args, **kwargs)
             moving = self._moving(flat)
             key = self._key(shape, leaves, moving)
-            if key is None or self._failures >= _PATIENCE:
+            if key is None or self._failures >= _PATIENCE:  # which the key may have added to
                 return self.function(*args, **kwargs)
             if use.any and any(tensor.device is META for tensor in given):
                 return self.function(*args, **kwargs)

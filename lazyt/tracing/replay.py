@@ -787,6 +787,27 @@ class Replay:
         pairs = zip(self.types[first:], buffers[first:last])
         return new, [ops.input_(*kind, data) for kind, data in pairs]
 
+    @property
+    def plan(self) -> Plan | None:
+        """The plan that a call runs; None where it builds a graph."""
+        return self.prepared if self._joint is None else self._joint.plan
+
+    @property
+    def joint(self) -> Joint | None:
+        """The two plans, where gradients go on outside and there are any."""
+        return self._joint
+
+    def attach(
+        self, buffers: Sequence[Any], storages: Sequence[Storage], calls: Sequence[Node]
+    ) -> list[Storage]:
+        """The fresh results of two plans, the first of which has computed ``buffers``."""
+        assert self._joint is not None
+        sources = {number: leaf_of(storages[number]) for number in self._joint.sources}
+        found = {"source": sources, "part": {}, "call": calls}
+        new = self._joint.forward(buffers, found, storages)
+        self._tell(storages, new)
+        return new
+
     def _joint_for(
         self, found: dict[str, Any], storages: Sequence[Storage], given: Sequence[Tensor]
     ) -> Joint | None:
@@ -827,14 +848,7 @@ class Replay:
     def _finish(
         self, given: list[Tensor], old: list[Storage], new: list[Storage], nodes: list[Node]
     ) -> list[Any]:
-        join_parts(self._parts, [storage.fn for storage in new])
-        for storage, age, saved in zip(new, self.ages, self._saved):
-            storage.version = age
-            if storage.fn is not None and self.alive:
-                storage.fn.saved = tuple([
-                    (old[n], old[n].version_now() + v) if is_old else (new[n], v)
-                    for is_old, n, v in saved
-                ])  # fmt: skip
+        self._tell(old, new)
         versions = [s.version_now() + count for s, count in zip(old, self.counts)]
         with no_grad():
             for number, node in zip(self.written, nodes):
@@ -856,6 +870,17 @@ class Replay:
             assert where.put is not None
             where.put(given, value_of(part))
         return [value_of(part) for part in self.results]
+
+    def _tell(self, old: Sequence[Storage], new: Sequence[Storage]) -> None:
+        """Notes with new results what their gradients need unchanged, and how old they are."""
+        join_parts(self._parts, [storage.fn for storage in new])
+        for storage, age, saved in zip(new, self.ages, self._saved):
+            storage.version = age
+            if storage.fn is not None and self.alive:
+                storage.fn.saved = tuple([
+                    (old[n], old[n].version_now() + v) if is_old else (new[n], v)
+                    for is_old, n, v in saved
+                ])  # fmt: skip
 
     def _parts_of(self, leaves: Sequence[Any], sources: Sequence[Storage]) -> list[Part]:
         """What results have of each other's tapes.

@@ -360,6 +360,7 @@ class Joint:
     Attributes:
         ends: which entries of the template are differentiated by.
         live: which of the fresh results have gradients.
+        sources: numbers of the sources that those are computed from.
         plan: the forward plan; its roots are the fresh results, what is written, what is stored.
         types: of the first two of these.
         is_graph_wanted: whether somebody differentiated a gradient.
@@ -412,6 +413,7 @@ class Joint:
         self.plan: Plan = plan
         self._saved_types = [values[number].type for number in self._saved]
         self._needed = {origins[leaf] for leaf in read if leaf in origins}
+        self.sources = [number for kind, number in self._needed if kind == "source"]
         self._read = {number for number, node in enumerate(values) if node in read}
 
     # ------------------------------------------------------------------ the graph

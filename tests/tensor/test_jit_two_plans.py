@@ -231,6 +231,53 @@ def test_only_some_inputs_are_asked() -> None:
         assert lt.equal(grads[0], (x.detach() * scale.detach()).exp() * scale.detach())
 
 
+class Bounded(nn.Module):
+    """Dropout, a buffer that is written over, and views among the results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = Net()
+        self.register_buffer("seen", lt.zeros(8))
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        result, hidden = self.net(x)
+        self.seen.mul_(0.5).add_(hidden.detach().mean(0))
+        return {"result": result, "row": hidden[0], "less": hidden - self.seen}
+
+
+@pytest.mark.deadline(60)
+def test_fast_paths_hand_out_histories() -> None:
+    lt.manual_seed(0)
+    module = Bounded()
+    plain, fast = copy.deepcopy(module), lt.jit(module)
+    own, other = lt.optim.AdamW(module.parameters()), lt.optim.AdamW(plain.parameters())
+    for step in range(90):
+        x = lt.randn(5, 6)
+
+        def train(called: Any, x: Tensor = x, step: int = step) -> dict[str, Tensor]:
+            optimizer = own if called is fast else other
+            optimizer.zero_grad()
+            found: dict[str, Tensor] = called(x)
+            names = ("result", "row", "less")[: 1 + step % 3]
+            sum((found[name].square().sum() for name in names), lt.zeros(())).backward()
+            optimizer.step()
+            return found
+
+        a, b = both(fast, plain, train)
+        for name in a:
+            assert lt.equal(a[name], b[name]), (step, name)
+            assert a[name].grad_fn.name() == b[name].grad_fn.name()
+        for one, two in zip(module.state_dict().values(), plain.state_dict().values(), strict=True):
+            assert lt.equal(one, two), step
+        if step == 70:
+            lt.wait_for_compiler(60)
+    if fast.why():
+        assert fast.why()[-1] == "captured"
+        with pytest.warns(UserWarning, match="Anomaly"), lt.autograd.detect_anomaly():
+            result = fast(x)["result"]
+        result.sum().backward()
+
+
 # Steps of optimizers that find gradients in memory.
 
 
