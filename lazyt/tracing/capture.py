@@ -8,6 +8,7 @@ outputs. ``lazyt.tracing.replay`` does the same again without the function.
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -53,6 +54,8 @@ _RENEWED = frozenset({
 })  # fmt: skip
 _READ_BY = {"get_last_lr": {"_last_lr"}, "in_cooldown": {"cooldown_counter"}}
 _READ_ALL = frozenset({"get_lr", "rates", "__dict__", "vars", "__getstate__", "__reduce_ex__"})
+#: Methods that read all of it.
+_SAVING = frozenset({"__getstate__", "state_dict"})
 _BY_TEXT = frozenset({"getattr", "attrgetter", "setattr"})
 #: Dtypes of numbers that are compared before a replay: those of the same size that have their bits.
 _BITS = {
@@ -464,7 +467,8 @@ def _mentioned(codes: dict[Any, dict[str, Any]]) -> frozenset[str]:
     mentions does not count where nobody else mentions it.
     """
     ours = _users(codes)
-    mine = [c for c in ours if not _is_in_method(c, "get_lr")]
+    # What ``copy`` reads of an optimizer goes through its ``__getstate__``, which would be known.
+    mine = [c for c in ours if not _is_in_method(c, "get_lr") and c.co_filename != copy.__file__]
     found = set(names_of(mine)) - {"__dict__"}
     for code in mine:
         has_dict = "__dict__" in names_of([code])
@@ -477,7 +481,7 @@ def _mentioned(codes: dict[Any, dict[str, Any]]) -> frozenset[str]:
         found |= texts_of(by_name) - {"__dict__"}  # which they compare with the name they get
     for name in found & _READ_BY.keys():
         found |= _READ_BY[name]
-    saved = [c for c in codes if c.co_name == "state_dict" and c not in ours]
+    saved = [c for c in codes if c.co_name in _SAVING and c not in ours]
     if found & _READ_ALL or any(str(codes[c]["__name__"])[:11] == "lazyt.optim" for c in saved):
         found |= _RENEWED
     return frozenset(found)

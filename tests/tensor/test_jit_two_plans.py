@@ -339,3 +339,29 @@ def test_a_captured_step_does_not_hold_its_optimizer() -> None:
         assert reference() is None
     finally:
         gc.enable()
+
+
+def test_copies_of_settings_do_not_read_optimizers() -> None:
+    lt.manual_seed(0)
+    layer, settings = nn.Linear(3, 2), {"scale": [2.0]}
+    optimizer = lt.optim.AdamW(layer.parameters())
+
+    def train(x: Tensor) -> Tensor:
+        scale = copy.deepcopy(settings)["scale"][0]
+        optimizer.zero_grad()
+        loss: Tensor = layer(x).square().sum() * scale
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def count(x: Tensor) -> float:
+        train(x)
+        copied = copy.deepcopy(optimizer)
+        return float(copied.state[copied.param_groups[0]["params"][0]]["step"])
+
+    plain: Any = lt.jit(train)
+    for _ in range(4):
+        plain(lt.ones(4, 3))
+    assert not plain.why() or plain.why() == ["captured"]
+    counting: Any = lt.jit(count)
+    assert [counting(lt.ones(4, 3)) for _ in range(4)] == [5.0, 6.0, 7.0, 8.0]
