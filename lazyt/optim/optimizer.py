@@ -357,17 +357,29 @@ def _get_value(x: Any) -> Any:
     return x.item() if isinstance(x, Tensor) else x
 
 
-#: The captured steps of optimizers. They refer to what an optimizer has, not to itself.
-_captured_steps: WeakKeyDictionary[Optimizer, Captured] = WeakKeyDictionary()
+class CapturedSteps:
+    """The captured steps of optimizers. They refer to what an optimizer has, not to itself.
+
+    Attributes:
+        known: by optimizer. Which there are matters to no captured function.
+    """
+
+    _unwatched = frozenset({"known"})
+
+    def __init__(self) -> None:
+        self.known: WeakKeyDictionary[Optimizer, Captured] = WeakKeyDictionary()
+
+    def of(self, optimizer: Optimizer) -> Captured:
+        """The captured step of an optimizer."""
+        found = self.known.get(optimizer)
+        if found is None:
+            from lazyt.tracing.jit import Captured
+
+            found = self.known[optimizer] = Captured(_step_groups, is_silent=True)
+        return found
 
 
-def _captured_step(optimizer: Optimizer) -> Captured:
-    found = _captured_steps.get(optimizer)
-    if found is None:
-        from lazyt.tracing.jit import Captured
-
-        found = _captured_steps[optimizer] = Captured(_step_groups, is_silent=True)
-    return found
+captured_steps = CapturedSteps()
 
 
 def _step_groups(optimizer: Optimizer) -> None:
@@ -521,8 +533,8 @@ class Optimizer(Hooked):
                 self._renew_state()
                 for group in self.param_groups:
                     self._step_group(group)
-        elif self._has_computed_gradients():
-            _captured_step(self)(self)
+        elif capturing() is None and self._has_computed_gradients():
+            captured_steps.of(self)(self)
         else:
             self._step_groups()
         return loss

@@ -218,7 +218,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "ops.control.bodies": {"_derived": ("atomic", "memo: bodies of derivatives, weakly")},
     "ops.leaves": {"_uids": ("atomic", "numbers of values that are no constants")},
     "ops.registry": {"OPS": ("import", "ops by name")},
-    "optim.optimizer": {"_captured_steps": ("atomic", "captured steps by optimizer, weakly")},
+    "optim.optimizer": {"captured_steps": ("atomic", "captured steps by optimizer, weakly")},
     "plan.build": {"recorder": ("user", "what writes plans down, in a capture")},
     "plan.dynamic_shapes": {"_families": (_PLANNING, "graphs that differ by sizes only")},
     "plan.explain": {"_history": (_PLANNING, "graphs that were compiled, for reasons of new ones")},

@@ -321,8 +321,8 @@ def test_a_step_is_captured_where_gradients_are_in_memory() -> None:
             optimizer.zero_grad()
             module(lt.ones(5, 6))[0].square().sum().backward()
             optimizer.step()
-    assert optimizers._captured_steps[own].why() == ["captured"]
-    assert other not in optimizers._captured_steps
+    assert optimizers.captured_steps.known[own].why() == ["captured"]
+    assert other not in optimizers.captured_steps.known
 
 
 def test_a_captured_step_does_not_hold_its_optimizer() -> None:
