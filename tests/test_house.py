@@ -59,6 +59,7 @@ ROOMS: dict[str, frozenset[str]] = {
     # makes graphs and programs, and checks what each stage of the compiler makes of them
     "testing": API | {"front", "nn", "optim"},
     "masked": frozenset({"nn", "linalg", "api", "errors", "config"}),
+    "ao": frozenset({"nn", "api", "errors", "config"}),  # observers are modules
     # parameters and graphs have fake tensors; masked tensors have functions of masks
     "subclasses": frozenset({"fx", "masked", "nn", "utils", "api", "errors", "config"}),
     "distributions": frozenset({"nn", "linalg", "special", "api", "errors", "config"}),

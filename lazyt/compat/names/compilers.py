@@ -87,18 +87,57 @@ MODULES: Table = {
     "ao": {},
     "ao.nn": {},
     "ao.quantization": {
+        Served("lazyt.ao.fake_quantize"): """
+            FakeQuantize FakeQuantizeBase FusedMovingAvgObsFakeQuantize default_fake_quant
+            default_fused_act_fake_quant default_fused_wt_fake_quant
+            default_fused_per_channel_wt_fake_quant
+            default_per_channel_weight_fake_quant default_weight_fake_quant
+            disable_fake_quant disable_observer enable_fake_quant enable_observer""",
+        Served("lazyt.ao.observers"): """
+            MinMaxObserver MovingAverageMinMaxObserver MovingAveragePerChannelMinMaxObserver
+            NoopObserver ObserverBase PerChannelMinMaxObserver PlaceholderObserver
+            UniformQuantizationObserverBase""",
+        Served("lazyt.ao.preparing"): """
+            DeQuantStub QConfig QuantStub QuantWrapper default_dynamic_qconfig
+            default_observer default_per_channel_weight_observer
+            default_placeholder_observer default_qat_qconfig default_qconfig
+            default_weight_observer float16_dynamic_qconfig fuse_modules
+            get_default_qat_qconfig get_default_qconfig prepare prepare_qat
+            propagate_qconfig_""",
         _QUANTISED: """
-            DeQuantStub FakeQuantize FakeQuantizeBase FusedMovingAvgObsFakeQuantize
-            HistogramObserver MinMaxObserver MovingAverageMinMaxObserver NoopObserver
-            ObserverBase PerChannelMinMaxObserver PlaceholderObserver QConfig QConfigMapping
-            QuantStub QuantWrapper convert default_dynamic_qconfig default_observer
-            disable_fake_quant disable_observer enable_fake_quant enable_observer
-            float_qparams_weight_only_qconfig fuse_modules fuse_modules_qat
-            get_default_qat_qconfig get_default_qconfig get_default_qconfig_mapping prepare
-            prepare_qat quantize quantize_dynamic quantize_qat""",
+            HistogramObserver QConfigMapping convert float_qparams_weight_only_qconfig
+            fuse_modules_qat get_default_qconfig_mapping quantize quantize_dynamic
+            quantize_qat""",
     },
-    "ao.quantization.fake_quantize": {_QUANTISED: "FakeQuantize FakeQuantizeBase"},
-    "ao.quantization.observer": {_QUANTISED: "HistogramObserver MinMaxObserver ObserverBase"},
+    "ao.quantization.fake_quantize": {
+        Served("lazyt.ao.fake_quantize"): """
+            FakeQuantize FakeQuantizeBase FusedMovingAvgObsFakeQuantize default_fake_quant
+            default_fused_act_fake_quant default_fused_wt_fake_quant
+            default_fused_per_channel_wt_fake_quant
+            default_per_channel_weight_fake_quant default_weight_fake_quant
+            disable_fake_quant disable_observer enable_fake_quant enable_observer""",
+    },
+    "ao.quantization.observer": {
+        Served("lazyt.ao.observers"): """
+            MinMaxObserver MovingAverageMinMaxObserver MovingAveragePerChannelMinMaxObserver
+            NoopObserver ObserverBase PerChannelMinMaxObserver PlaceholderObserver
+            UniformQuantizationObserverBase""",
+        _QUANTISED: """
+            HistogramObserver""",
+    },
+    "ao.quantization.qconfig": {
+        Served("lazyt.ao.preparing"): """
+            QConfig default_dynamic_qconfig default_qat_qconfig default_qconfig
+            get_default_qat_qconfig get_default_qconfig""",
+    },
+    "ao.quantization.stubs": {Served("lazyt.ao.preparing"): "DeQuantStub QuantStub QuantWrapper"},
+    "ao.nn.intrinsic": {
+        Served("lazyt.ao.preparing"): "ConvReLU1d ConvReLU2d ConvReLU3d LinearReLU"
+    },
+    "ao.nn.qat": {
+        Served("lazyt.ao.preparing"): """
+            Conv1d=QatConv1d Conv2d=QatConv2d Conv3d=QatConv3d Linear=QatLinear"""
+    },
     "ao.quantization.fx._decomposed": {_QUANTISED: "quantized_decomposed_lib"},
     "ao.quantization.quantize_fx": {_QUANTISED: "convert_fx fuse_fx prepare_fx prepare_qat_fx"},
     "compiler": {
@@ -201,10 +240,24 @@ MODULES: Table = {
     "onnx.verification": {_EXPORT: "verify"},
     "package": {_EXPORT: "PackageExporter PackageImporter"},
     "quantization": {
+        Served("lazyt.ao.fake_quantize"): """
+            FakeQuantize FakeQuantizeBase FusedMovingAvgObsFakeQuantize default_fake_quant
+            default_fused_act_fake_quant default_fused_wt_fake_quant
+            default_fused_per_channel_wt_fake_quant
+            default_per_channel_weight_fake_quant default_weight_fake_quant
+            disable_fake_quant disable_observer enable_fake_quant enable_observer""",
+        Served("lazyt.ao.observers"): """
+            MinMaxObserver MovingAverageMinMaxObserver MovingAveragePerChannelMinMaxObserver
+            NoopObserver ObserverBase PerChannelMinMaxObserver PlaceholderObserver
+            UniformQuantizationObserverBase""",
+        Served("lazyt.ao.preparing"): """
+            DeQuantStub QConfig QuantStub QuantWrapper default_dynamic_qconfig
+            default_observer default_per_channel_weight_observer
+            default_placeholder_observer default_qat_qconfig default_qconfig
+            default_weight_observer float16_dynamic_qconfig fuse_modules
+            get_default_qat_qconfig get_default_qconfig prepare prepare_qat
+            propagate_qconfig_""",
         _QUANTISED: """
-            DeQuantStub FakeQuantize FakeQuantizeBase MinMaxObserver ObserverBase QConfig
-            QuantStub QuantWrapper convert default_qconfig disable_fake_quant disable_observer
-            enable_fake_quant enable_observer fuse_modules get_default_qat_qconfig
-            get_default_qconfig prepare prepare_qat quantize quantize_dynamic""",
+            convert fuse_modules_qat quantize quantize_dynamic quantize_qat""",
     },
 }

@@ -22,6 +22,11 @@ _PRIVATE = Served("lazyt.compat.served.rebuilding")
 MODULES: Table = {
     "": {
         Served("lazyt.func"): "cond while_loop",
+        Served("lazyt.ao.functions"): """
+            fake_quantize_per_channel_affine fake_quantize_per_tensor_affine""",
+        Served("lazyt.ao.observers"): """
+            per_channel_affine per_channel_symmetric per_tensor_affine per_tensor_symmetric
+            qscheme=Scheme""",
         Served("lazyt.subclasses.nested"): """
             _nested_tensor_from_mask=nested_tensor_from_mask""",
         Served("lazyt.compat.private_functions"): """
