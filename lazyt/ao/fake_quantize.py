@@ -157,8 +157,8 @@ class FusedMovingAvgObsFakeQuantize(FakeQuantize):
 
     def _grid(self) -> tuple[Tensor, Tensor]:
         """The grid on which 0 is a value, chosen in float64. A symmetric one of values of both
-        signs reaches the farther end with the numbers of its side, and other zero points come from the
-        end that gives the smaller error."""
+        signs reaches the farther end with the numbers of its side, and other zero points come from
+        the end that gives the smaller error."""
         low, high = self.quant_min, self.quant_max
         watching = self.activation_post_process
         least = watching.min_val.to(lazyt.float64).clamp(max=0).reshape(-1)
