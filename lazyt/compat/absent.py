@@ -37,7 +37,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ),
     (
         "lazyt has no quantised tensors; float16 and bfloat16 are its smallest types of fractions",
-        r"q_\w+|\w*quanti[sz]e\w*|quantization|ao|q(u?int|scheme)\w*|Q\w*Storage|int_repr"
+        r"q_\w+|\w*quanti[sz]e\w*|quantization|q(u?int|scheme)\w*|Q\w*Storage|int_repr"
         r"|quantized_\w+|fake_quantize\w*|fused_moving\w*|fbgemm\w*|float[48]_\w+|u?int[1-7]"
         r"|bits?(\d\w*)?|choose_qparams\w*",
     ),

@@ -269,12 +269,12 @@ class CompileError(LazytError):
 def check(backend: Any, mode: Any, options: Any, dynamic: Any) -> None:
     """Raise CompileError for a backend, a mode or an option that is unknown, and for a mode
     together with options; TypeError for a ``dynamic`` that is neither bool nor None."""
-    if not isinstance(backend, str):
+    if not isinstance(backend, str) and not callable(backend):
         raise CompileError(
-            f"backend has to be one of {', '.join(BACKENDS)}, not a {type(backend).__name__}: "
-            "there are no FX graphs that a backend of one's own could take"
+            f"backend has to be one of {', '.join(BACKENDS)}, or a function, not a "
+            f"{type(backend).__name__}"
         )
-    if backend not in BACKENDS:
+    if isinstance(backend, str) and backend not in BACKENDS:
         raise CompileError(f"Invalid backend: {backend!r}, available are {', '.join(BACKENDS)}")
     if mode is not None and options is not None:
         raise CompileError(
@@ -315,7 +315,9 @@ def compile(
         dynamic: True, False or None; no effect: shapes are captured one by one, and numbers that
             change are followed.
         backend: "lazyt", "inductor", "cudagraphs", "eager" or "aot_eager"; no effect: there is one
-            compiler, and a replay gives the values of the function itself.
+            compiler, and a replay gives the values of the function itself. Or a function that is
+            given a ``lazyt.fx.GraphModule`` and its tensors, and returns what runs in its place: a
+            call traces the program, and asks it for graphs that are new.
         mode: None, "default", "lite" or "reduce-overhead", which have no effect: every replay is
             one call of a plan; "max-autotune" or "max-autotune-no-cudagraphs": plans are tuned when
             they first run, for at most ``config.tune_seconds`` each, see ``lazyt.tune``.
@@ -330,10 +332,13 @@ def compile(
     tuned = (mode or "").startswith("max-autotune") or bool((options or {}).get("max_autotune"))
     if model is None:
         return functools.partial(
-            compile, fullgraph=fullgraph, mode=mode, options=options, disable=disable
-        )
+            compile, fullgraph=fullgraph, backend=backend, mode=mode, options=options,
+            disable=disable,
+        )  # fmt: skip
     if disable:
         return model
     if not callable(model):
         raise TypeError(f"compile() takes a function or a module, not {type(model).__name__}")
+    if not isinstance(backend, str):
+        return import_module("lazyt.subclasses.backends").with_backend(model, backend, fullgraph)
     return wrap(model, Tuned(model, fullgraph)) if tuned else jit(model, fullgraph=fullgraph)

@@ -113,8 +113,8 @@ def _compare_values(
     with np.errstate(all="ignore"):
         if actual.dtype.kind in "bui":
             wide = (actual.astype(object) - expected.astype(object), expected.astype(object))
-            gaps = np.abs(np.array(wide[0], dtype=object)).astype(np.int64)
-            size = np.abs(np.array(wide[1], dtype=object)).astype(np.int64)
+            # The absolute value of an array of no dimensions is a number.
+            gaps, size = (np.asarray(np.abs(part), dtype=object).astype(np.int64) for part in wide)
             close = gaps <= atol + rtol * size
         else:
             gaps, size = np.abs(actual - expected), np.abs(expected)

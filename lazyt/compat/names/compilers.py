@@ -35,7 +35,8 @@ MODULES: Table = {
             maybe_mark_dynamic=set_nothing nonstrict_trace=same reset=set_nothing run=same
             list_backends""",
         Refused("lazyt.compile returns the module or function itself, replayed by lazyt"): """
-            OptimizedModule export explain optimize register_backend""",
+            OptimizedModule export optimize register_backend""",
+        Served("lazyt.subclasses.backends"): "explain",
     },
     "_dynamo.config": {
         Harmless("lazyt.compat.served.settings"): """
@@ -57,6 +58,7 @@ MODULES: Table = {
             BackendCompilerError InternalTorchDynamoError TensorifyScalarRestartAnalysis
             TorchDynamoException TorchRuntimeError Unsupported UserError"""
     },
+    "_dynamo.testing": {Served("lazyt.subclasses.backends"): "CompileCounter"},
     "_dynamo.utils": {_MARKS: "is_compile_supported=no"},
     "_dynamo._trace_wrapped_higher_order_op": {_MARKS: "TransformGetItemToIndex=Nothing"},
     "_functorch": {},
