@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 _YES = ("1", "true", "yes", "on")
 _NO = ("", "0", "false", "no", "off")
 _COUNTS = frozenset(
-    ("cache_bytes", "inline_reduce", "max_pending_bytes", "max_pending_nodes", "threads")
+    (
+        "cache_bytes", "inline_reduce", "max_pending_bytes", "max_pending_nodes", "rank_timeout",
+        "threads",
+    )  # fmt: skip
 )
 
 
@@ -152,6 +155,8 @@ class Config:
         memory_budget: how much of the memory that computing values again could save a plan uses
             nevertheless: 1 keeps all values, 0 needs the least memory that is found within twice
             the time (``LAZYT_MEMORY_BUDGET``, default 1).
+        rank_timeout: seconds after which a rank of several that is not heard of counts as stopped
+            (``LAZYT_RANK_TIMEOUT``, default 30).
         tune: let every new plan try other forms of its kernels against the clock, the first time
             that it runs; winners are kept on disk (``LAZYT_TUNE``).
         tune_seconds: how long that may take for a plan (``LAZYT_TUNE_SECONDS``, default 20).
@@ -188,6 +193,7 @@ class Config:
         "matrix_registers",
         "progress",
         "provenance",
+        "rank_timeout",
         "strict_laziness",
         "tune",
         "tune_log",
@@ -221,6 +227,7 @@ class Config:
         self.max_pending_bytes = _count("LAZYT_MAX_PENDING_BYTES", 4 << 30)
         self.dump: str | None = os.environ.get("LAZYT_DUMP") or None
         self.provenance: bool = _flag("LAZYT_PROVENANCE", True)
+        self.rank_timeout: int = _count("LAZYT_RANK_TIMEOUT", 30)
         self.any_size: bool = _flag("LAZYT_ANY_SIZE", True)
         self.tune: bool = _flag("LAZYT_TUNE", False)
         self.tune_seconds: int = _count("LAZYT_TUNE_SECONDS", 20)

@@ -146,6 +146,10 @@ class NoCompilerError(LazytError, RuntimeError):
         self.tried = tried
 
 
+class DistributedError(LazytError, RuntimeError):
+    """Ranks cannot be reached, have failed, or do not do the same."""
+
+
 class InternalError(LazytError, RuntimeError):
     """A bug in lazyt itself. The message holds what a report needs."""
 

@@ -1,23 +1,25 @@
-"""``torch.distributed`` as PyTorch has it where it was built without: it is not available.
+"""``torch.distributed``: several processes that compute together.
 
-Programs ask ``is_available()`` or ``is_initialized()`` and train in one process.
+Host memory moves by MPI (``pip install 'lazyt[mpi]'``); who starts the processes does not matter:
+``python -m lazyt.distributed.run``, ``mpiexec``, ``srun``, or a program itself with ``RANK``,
+``WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT``. A failure on one rank is an error on all.
 """
 
 from __future__ import annotations
 
 from lazyt.compat.absent import AbsentName, reason
-
-__all__ = ["is_available", "is_initialized"]
+from lazyt.distributed.collectives import *  # noqa: F403
+from lazyt.distributed.objects import *  # noqa: F403
+from lazyt.distributed.point_to_point import *  # noqa: F403
+from lazyt.distributed.process_groups import *  # noqa: F403
+from lazyt.distributed.shares import *  # noqa: F403
+from lazyt.distributed.stores import *  # noqa: F403
+from lazyt.distributed.works import *  # noqa: F403
 
 
 def is_available() -> bool:
-    """False: lazyt trains on one machine, in one process."""
-    return False
-
-
-def is_initialized() -> bool:
-    """False: there is no group of processes."""
-    return False
+    """True: ``init_process_group`` is there, whether several processes are installed or not."""
+    return True
 
 
 def __getattr__(name: str) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from lazyt.config import config
 from lazyt.errors import LazinessError, warn
@@ -51,6 +51,10 @@ _MOST_PERIODS = 6
 _FEWEST_USES, _MOST_USES = 4, 64
 
 
+#: Called before anything is computed: collectives that the program has made are started.
+before_realizing: list[Callable[[], None]] = []
+
+
 def realize_nodes(nodes: Sequence[Node]) -> None:
     """Compute ``nodes``; afterwards each has its buffer in ``data``.
 
@@ -62,6 +66,8 @@ def realize_nodes(nodes: Sequence[Node]) -> None:
             break
     else:  # most often: a captured call has computed its result
         return
+    for function in before_realizing:
+        function()
     if len(nodes) == 1 and hook.watcher is None and not config.eager:
         stored_bytes = guarded_plans.run_known(nodes)
         if stored_bytes >= 0:

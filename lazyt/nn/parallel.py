@@ -1,11 +1,17 @@
-"""Programs that were written for several GPUs, on one device."""
+"""Modules on several devices: ``DataParallel`` on the one there is, and the same module on several
+ranks."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.errors import LazytError
+from lazyt.handle.grad_mode import is_grad_enabled
+from lazyt.handle.pytree import flatten
+from lazyt.handle.tensor import Tensor
 from lazyt.nn.module import Module
 
 
@@ -36,14 +42,152 @@ def data_parallel(
 
 
 class DistributedDataParallel(Module):
-    """For ``isinstance`` and annotations: making one raises LazytError, as PyTorch does where no
-    group of processes is there. Programs for one process use ``module`` itself."""
+    """Trains a module on several ranks, each with a part of the batch: gradients are averaged over
+    the ranks, in buckets, while backward still computes others. State has the prefix ``module.``.
 
-    def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
-        raise LazytError(
-            "DistributedDataParallel needs a group of processes, and lazyt trains in one process "
-            "(torch.distributed.is_available() is False): use the module itself"
-        )
+    All ranks begin with the parameters and buffers of the group's first rank.
+
+    Args:
+        module: has the same parameters on all ranks.
+        device_ids, output_device, dim: accepted; a module is on one device.
+        broadcast_buffers: whether each forward gives the first rank's buffers to all.
+        init_sync: whether all ranks begin with the first rank's values.
+        process_group: the ranks, all by default.
+        bucket_cap_mb: size of a bucket, 25 MB by default.
+        find_unused_parameters: whether some parameters may get no gradient; they count as zeros.
+        check_reduction, gradient_as_bucket_view, static_graph, mixed_precision,
+        delay_all_reduce_named_params, param_to_hook_all_reduce, device_mesh: accepted.
+
+    Raises ValueError before ``init_process_group``, LazytError for a module without parameters that
+    require gradients.
+
+    >>> import lazyt
+    >>> import lazyt.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> model = lazyt.nn.parallel.DistributedDataParallel(lazyt.nn.Linear(2, 1))
+    >>> model(lazyt.ones(4, 2)).sum().backward()
+    >>> model.module.weight.grad
+    tensor([[4., 4.]])
+    >>> dist.destroy_process_group()
+
+    Source: PyTorch's class of this name.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        device_ids: Any = None,
+        output_device: Any = None,
+        dim: int = 0,
+        broadcast_buffers: bool = True,
+        init_sync: bool = True,
+        process_group: Any = None,
+        bucket_cap_mb: float | None = None,
+        find_unused_parameters: bool = False,
+        check_reduction: bool = False,
+        gradient_as_bucket_view: bool = False,
+        static_graph: bool = False,
+        delay_all_reduce_named_params: Any = None,
+        param_to_hook_all_reduce: Any = None,
+        mixed_precision: Any = None,
+        device_mesh: Any = None,
+        skip_all_reduce_unused_params: bool = False,
+    ) -> None:
+        from lazyt.distributed import gradients, process_groups
+
+        super().__init__()
+        group = process_groups.group_of(process_group)
+        if group is None:
+            raise ValueError("this process is no member of process_group")
+        self.module = module
+        self.process_group = group
+        self.broadcast_buffers = broadcast_buffers
+        self.find_unused_parameters = find_unused_parameters or static_graph
+        self.require_backward_grad_sync = True
+        self.device_ids = device_ids
+        self.dim = dim
+        learned = [p for p in module.parameters() if p.requires_grad]
+        if not learned:
+            raise LazytError(
+                "DistributedDataParallel is not needed when a module doesn't have any parameter "
+                "that requires a gradient."
+            )
+        size = int((25 if bucket_cap_mb is None else bucket_cap_mb) * (1 << 20))
+        object.__setattr__(self, "_buckets", gradients.Buckets(learned, group, size))
+        object.__setattr__(self, "_learned", learned)
+        self._expected = False
+        if init_sync:
+            gradients.equalize([*module.parameters(), *module.buffers()], group)
+        for parameter in learned:
+            parameter.register_post_accumulate_grad_hook(self._came)
+
+    def _came(self, parameter: Any) -> None:
+        if self.require_backward_grad_sync:
+            self._buckets.note(parameter)
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        """What ``module`` gives. Raises LazytError where the last backward missed parameters."""
+        from lazyt.distributed import gradients
+
+        buffers = list(self.module.buffers())
+        if self._expected:
+            self._check_last()
+        syncs = self.require_backward_grad_sync and is_grad_enabled()
+        if buffers and self.broadcast_buffers and self.require_backward_grad_sync:
+            gradients.equalize(buffers, self.process_group)
+        result = self.module(*inputs, **kwargs)
+        self._expected = syncs
+        if syncs:
+            unused = []
+            if self.find_unused_parameters:
+                leaves = [t for t in flatten(result)[0] if isinstance(t, Tensor)]
+                used = gradients.reached(leaves)
+                unused = [p for p in self._learned if id(p) not in used]
+            self._buckets.begin(unused)
+        return result
+
+    def _check_last(self) -> None:
+        """Raises LazytError where a backward has begun and has not reached all parameters."""
+        buckets = self._buckets
+        if buckets.was_touched and buckets.next < len(buckets.groups):
+            raise LazytError(
+                "Expected to have finished reduction in the prior iteration before starting a new "
+                "one. This error indicates that your module has parameters that were not used in "
+                "producing loss. You can enable unused parameter detection by passing the keyword "
+                "argument `find_unused_parameters=True` to "
+                "`torch.nn.parallel.DistributedDataParallel`. Parameter indices which did not "
+                f"receive grad for rank {self.process_group.rank()}: {buckets.absent()}"
+            )
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Gradients of what is computed inside stay this rank's; the next backward outside averages
+        their sums."""
+        before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
+        try:
+            yield
+        finally:
+            self.require_backward_grad_sync = before
+
+    @contextmanager
+    def join(
+        self,
+        divide_by_initial_world_size: bool = True,
+        enable: bool = True,
+        throw_on_early_termination: bool = False,
+    ) -> Iterator[None]:
+        """Raises LazytError if it is enabled: ranks with different numbers of batches are not
+        handled; ``drop_last`` of the sampler gives them equal ones."""
+        if enable and self.process_group.size() > 1:
+            raise LazytError("join() is not supported: give all ranks the same number of batches")
+        yield
+
+    def _set_static_graph(self) -> None:
+        self.find_unused_parameters = True
+
+    def register_comm_hook(self, state: object, hook: Any) -> None:
+        """Raises LazytError: sums over ranks have lazyt's order, and are not replaced."""
+        raise LazytError("register_comm_hook is not supported: lazyt averages gradients itself")
 
 
 __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]

@@ -15,6 +15,7 @@ from lazyt.ir.scalar import may_redefine, on_redefinition
 #: Ops that few programs have, and the modules that define them, loaded at the first use.
 _LATE = {
     "branch": "lazyt.ops.control.branches",
+    "collective": "lazyt.ops.parallel.collectives",
     "fourier": "lazyt.ops.fourier.transform",
     "loop": "lazyt.ops.control.loops",
     "while": "lazyt.ops.control.conditions",

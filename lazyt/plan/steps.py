@@ -1,4 +1,4 @@
-"""Graphs with library calls, loops and copies between devices, computed in steps.
+"""Graphs with library calls, loops, collectives and copies between devices, computed in steps.
 
 A plan is one C function, and a library call cannot be part of it. So a graph with such calls is
 computed level by level: one plan for the operands of all calls that wait for no other, then those
@@ -51,6 +51,11 @@ def run_calls(levels: Sequence[Sequence[Node]], planner: Planner) -> list[Node]:
     hold on to the graph's nodes for the meantime: what is referred to from outside of a plan is
     stored. Returns what has its value now besides the calls: results of loops."""
     found: list[Node] = []
+    between = [c for calls in levels for c in calls if c.op.lower == "collective"]
+    if between:
+        from lazyt.plan.control import collectives
+
+        collectives.start(between, planner.realize)
     for calls in levels:
         _compute([item for call in calls for item in call.inputs], planner.realize)
         graphs = [call for call in calls if call.op in _OF_GRAPHS and call.form > PLACED]
@@ -183,7 +188,13 @@ def _chain(node: Node) -> list[Node]:
 
 
 def _run(call: Node) -> None:
-    """Calls the library, or copies to another device; the operands have their data."""
+    """Calls the library, copies to another device, or waits for a collective; the operands have
+    their data."""
+    if call.op.lower == "collective":
+        from lazyt.plan.control import collectives
+
+        collectives.finish(call)
+        return
     if call.op is ops.TRANSFER:
         from lazyt.plan.device_plans import moved
 
@@ -219,6 +230,10 @@ def _note(call: Node) -> dict[str, Any]:
         from lazyt.plan.control import loops
 
         return loops.note(call)
+    if call.op.lower == "collective":
+        from lazyt.plan.control import collectives
+
+        return collectives.note(call)
     routine, mode = call.params
     rows, columns = call.inputs[0].shape[-2:]
     count = call.inputs[0].size * min(rows, columns)

@@ -1,0 +1,123 @@
+"""Gradients of several ranks are averaged in buckets, while backward still computes others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lazyt import ops
+from lazyt.distributed.collectives import finish, joined, parted, value_of
+from lazyt.distributed.process_groups import ProcessGroup, ranks_of
+from lazyt.handle.dispatch import unwrap, wrap
+from lazyt.handle.grad_mode import no_grad
+from lazyt.handle.tape import AccumulateGrad, GradFn
+from lazyt.handle.tensor import Tensor
+from lazyt.ops.parallel import collectives as build
+from lazyt.ops.parallel import sums
+
+__all__: list[str] = []
+
+#: The first bucket is small, so that the first sum starts early.
+_FIRST = 1 << 20
+
+
+class Buckets:
+    """The parameters of a module, in the order in which backward reaches them.
+
+    Args:
+        parameters: those that require gradients.
+        group: the ranks.
+        size: bytes of a bucket.
+
+    Attributes:
+        groups: the parameters of each bucket: of one dtype.
+        missing: of each bucket, the numbers of those without a gradient so far.
+        next: the first bucket whose sum is not started: all ranks start them in one order.
+    """
+
+    def __init__(self, parameters: Sequence[Tensor], group: ProcessGroup, size: int) -> None:
+        self.groups: list[list[Tensor]] = []
+        self._home: dict[int, tuple[int, int]] = {}
+        room, dtype = 0, None
+        for parameter in reversed(parameters):
+            nbytes = parameter.numel() * parameter.element_size()
+            if parameter.dtype is not dtype or room < nbytes:
+                self.groups.append([])
+                room = min(size, _FIRST) if len(self.groups) == 1 else size
+                dtype = parameter.dtype
+            self._home[id(parameter)] = len(self.groups) - 1, len(self.groups[-1])
+            self.groups[-1].append(parameter)
+            room -= nbytes
+        self._group = group
+        self.begin(())
+
+    def begin(self, unused: Sequence[Tensor]) -> None:
+        """A backward follows, in which ``unused`` parameters get no gradient."""
+        self.missing = [set(range(len(some))) for some in self.groups]
+        self.next = 0
+        self.was_touched = False
+        for parameter in unused:
+            bucket, number = self._home[id(parameter)]
+            self.missing[bucket].discard(number)
+
+    def note(self, parameter: Tensor) -> None:
+        """The gradient of a parameter is there; starts the sums of full buckets."""
+        bucket, number = self._home[id(parameter)]
+        self.missing[bucket].discard(number)
+        self.was_touched = True
+        while self.next < len(self.groups) and not self.missing[self.next]:
+            self.start(self.next)
+            self.next += 1
+
+    def absent(self) -> list[int]:
+        """Numbers of the parameters whose gradients did not come, in the module's order."""
+        count = sum(map(len, self.groups))
+        numbers = []
+        position = 0
+        for some, missing in zip(self.groups, self.missing):
+            numbers += [count - 1 - (position + i) for i in missing]
+            position += len(some)
+        return sorted(numbers)
+
+    def start(self, bucket: int) -> None:
+        """Starts the average over ranks of the gradients of a bucket, which take its value."""
+        some = self.groups[bucket]
+        with no_grad():
+            for parameter in some:
+                if parameter.grad is None:
+                    parameter.grad = wrap(ops.zeros_like(unwrap(parameter)))
+            grads = [parameter.grad for parameter in some]
+            nodes = [value_of(g, "grad") for g in grads]
+            whole = sums.all_reduce(joined(nodes), ranks_of(self._group), "avg")
+            finish(list(zip(grads, parted(whole, [n.shape for n in nodes]))), True)
+
+
+def equalize(tensors: Sequence[Tensor], group: ProcessGroup, root: int = 0) -> None:
+    """Gives the values of one rank to all, in one message for each dtype."""
+    by_dtype: dict[Any, list[Tensor]] = {}
+    for tensor in tensors:
+        by_dtype.setdefault(tensor.dtype, []).append(tensor)
+    with no_grad():
+        for some in by_dtype.values():
+            nodes = [value_of(t.detach(), "tensor") for t in some]
+            whole = build.broadcast(joined(nodes), ranks_of(group), root)
+            shapes = [n.shape for n in nodes]
+            finish(list(zip([t.detach() for t in some], parted(whole, shapes))), True)
+
+
+def reached(results: Sequence[Tensor]) -> set[int]:
+    """The addresses of the leaves that a backward from results reaches."""
+    seen: set[GradFn] = set()
+    found: set[int] = set()
+    stack: list[GradFn | None] = [tensor.grad_fn for tensor in results]
+    while stack:
+        fn = stack.pop()
+        if fn is None or fn in seen:
+            continue
+        seen.add(fn)
+        if isinstance(fn, AccumulateGrad):
+            if fn.variable is not None:
+                found.add(id(fn.variable))
+            continue
+        stack.extend(fn.parents)
+    return found

@@ -1,0 +1,175 @@
+"""Tensors from one rank to another (``torch.distributed.send`` and ``recv``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from lazyt import ops
+from lazyt.distributed.collectives import value_of
+from lazyt.distributed.process_groups import ProcessGroup, get_group_rank, group_of
+from lazyt.distributed.works import TransferWork, Work
+from lazyt.errors import LazinessError, LazytError
+from lazyt.handle import pending
+from lazyt.handle.dispatch import assign_value
+from lazyt.handle.grad_mode import no_grad
+from lazyt.handle.hooks import hook
+from lazyt.handle.tensor import Tensor
+from lazyt.plan import planning
+from lazyt.plan.control import collectives as running
+from lazyt.runtime.memory import Buffer
+from lazyt.runtime.ranks.groups import as_bytes
+
+__all__ = ["P2POp", "batch_isend_irecv", "irecv", "isend", "recv", "send"]
+
+
+def _other(
+    group: ProcessGroup, rank: int | None, group_rank: int | None, what: str
+) -> int:
+    """The other rank's number in the group. Raises ValueError."""
+    if rank is not None and group_rank is not None:
+        raise ValueError(f"Can't specify both group_{what} and {what}")
+    if rank is None and group_rank is None:
+        raise ValueError(f"Must specify {what} or group_{what}")
+    number = int(group_rank) if rank is None else get_group_rank(group, int(rank))  # type: ignore
+    if number == group.rank():
+        verb = "Invalid destination rank: destination rank should not be the same as the rank of"
+        if what == "src":
+            verb = "Invalid source rank: source rank should not be the same as the rank of"
+        raise ValueError(f"{verb} the current process.")
+    return number
+
+
+def _not_captured(name: str) -> None:
+    if hook.watcher is not None and hook.watcher.mine:
+        raise LazinessError(
+            f"{name} moves one rank's value at once, and cannot be part of a captured function: "
+            "use a collective there, such as permute_tensor"
+        )
+
+
+def isend(
+    tensor: Tensor,
+    dst: int | None = None,
+    group: Any = None,
+    tag: int = 0,
+    group_dst: int | None = None,
+) -> Work | None:
+    """Begins to send a tensor to one rank.
+
+    Args:
+        tensor: any shape and dtype; what it holds now is sent.
+        dst: to whom, by its number among all; ``group_dst``: by its number in the group.
+        group: all ranks by default.
+        tag: ``recv`` with this tag gets it.
+
+    Raises ValueError for this rank itself.
+
+    Source: PyTorch's function of this name.
+    """
+    node = value_of(tensor, "tensor")
+    found = group_of(group)
+    if found is None:
+        return None
+    _not_captured("send")
+    target = _other(found, dst, group_dst, "dst")
+    pending.realize_nodes([node])
+    source = as_bytes(node.data, node.nbytes)
+    return TransferWork(found._group.comm.send(source, target, tag), found._group)
+
+
+def irecv(
+    tensor: Tensor,
+    src: int | None = None,
+    group: Any = None,
+    tag: int = 0,
+    group_src: int | None = None,
+) -> Work | None:
+    """Begins to receive a tensor from one rank; ``wait`` of what it gives writes it.
+
+    Args:
+        tensor: gets the value: as many bytes as are sent.
+        src: from whom, by its number among all, None for anybody; ``group_src``: in the group.
+        group, tag: see ``isend``.
+
+    Raises ValueError for this rank itself.
+
+    Source: PyTorch's function of this name.
+    """
+    node = value_of(tensor, "tensor")
+    found = group_of(group)
+    if found is None:
+        return None
+    _not_captured("recv")
+    anybody = src is None and group_src is None
+    source = -1 if anybody else _other(found, src, group_src, "src")
+    buffer = Buffer(node.nbytes)
+    shape, dtype = node.shape, node.dtype
+
+    def write(_: Any) -> None:
+        with no_grad():
+            assign_value(tensor, ops.input_(shape, dtype, buffer))
+
+    memory = as_bytes(buffer, node.nbytes)
+    transfer = found._group.comm.receive(memory, source, tag)
+    return TransferWork(transfer, found._group, done=write)
+
+
+def send(
+    tensor: Tensor,
+    dst: int | None = None,
+    group: Any = None,
+    tag: int = 0,
+    group_dst: int | None = None,
+) -> None:
+    """``isend``, and waits until the memory may be used again."""
+    work = isend(tensor, dst, group, tag, group_dst)
+    if work is not None:
+        running.advance(planning.realize)
+        work.wait()
+
+
+def recv(
+    tensor: Tensor,
+    src: int | None = None,
+    group: Any = None,
+    tag: int = 0,
+    group_src: int | None = None,
+) -> int:
+    """``irecv``, and waits for it. Returns the sender's number among all; -1 for no member."""
+    work = irecv(tensor, src, group, tag, group_src)
+    if work is None:
+        return -1
+    running.advance(planning.realize)
+    work.wait()
+    found = group_of(group)
+    assert found is not None
+    return found.ranks[work.source_rank()]
+
+
+class P2POp(NamedTuple):
+    """One transfer of ``batch_isend_irecv``: ``isend`` or ``irecv`` with its arguments."""
+
+    op: Callable[..., Work | None]
+    tensor: Tensor
+    peer: int | None = None
+    group: Any = None
+    tag: int = 0
+    group_peer: int | None = None
+
+
+def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
+    """Begins several transfers; gives one ``Work`` for each.
+
+    Raises LazytError for an empty list and ValueError for other functions.
+    """
+    if not p2p_op_list:
+        raise LazytError("p2p_op_list must not be empty")
+    for item in p2p_op_list:
+        if item.op not in (isend, irecv):
+            raise ValueError("a P2POp takes torch.distributed.isend or torch.distributed.irecv")
+    works = [
+        op(tensor, peer, group, tag, group_peer)
+        for op, tensor, peer, group, tag, group_peer in p2p_op_list
+    ]
+    return [work for work in works if work is not None]

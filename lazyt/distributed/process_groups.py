@@ -1,0 +1,631 @@
+"""Groups of processes: how they are begun, named and asked (``torch.distributed``)."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import Any
+from urllib.parse import parse_qs, urlparse
+
+from lazyt.distributed.stores import HubStore, Store
+from lazyt.errors import DistributedError, warn
+from lazyt.ops.parallel.collectives import Ranks
+from lazyt.runtime.ranks import groups, hub, mpi
+from lazyt.runtime.ranks.engine import Alone
+from lazyt.runtime.ranks.groups import Group
+from lazyt.runtime.ranks.member import Member, RankFailure
+from lazyt.runtime.ranks.messages import parse_address
+
+__all__ = [
+    "GroupMember", "ProcessGroup", "default_group", "default_pg_timeout", "destroy_process_group",
+    "get_backend", "get_global_rank", "get_group_rank", "get_node_local_rank", "get_pg_count",
+    "get_process_group_ranks", "get_rank", "get_world_size", "group", "group_of",
+    "init_process_group", "is_initialized", "new_group", "new_subgroups",
+    "new_subgroups_by_enumeration", "on_destroy",
+]  # fmt: skip
+
+#: How long a collective may take, as in PyTorch.
+default_pg_timeout = timedelta(minutes=30)
+
+_NOT_INITIALIZED = (
+    "Default process group has not been initialized, please make sure to call init_process_group."
+)
+#: Host memory moves by MPI whatever a program calls it; ``nccl`` needs device memory.
+_BACKENDS = ("mpi", "gloo", "nccl")
+
+
+class ProcessGroup:
+    """Some of the processes, this one among them.
+
+    Attributes:
+        ranks: their numbers among all processes, in the order of the group.
+        group_name: its name.
+        group_desc: what the program calls it.
+    """
+
+    def __init__(self, group: Group, backend: str, group_desc: str = "undefined") -> None:
+        self._group = group
+        self._backend = backend
+        self.ranks = list(group.ranks)
+        self.group_name = group.name
+        self.group_desc = group_desc
+
+    def rank(self) -> int:
+        """This process's number in the group."""
+        return self._group.rank
+
+    def size(self) -> int:
+        """How many processes the group has."""
+        return self._group.size
+
+    def name(self) -> str:
+        """The backend's name."""
+        return self._backend
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """How long a collective may take."""
+        self._group.patience = timeout.total_seconds()
+
+    def __repr__(self) -> str:
+        return (
+            f"ProcessGroup({self.group_name!r}, ranks={self.ranks}, backend={self._backend!r}, "
+            f"rank={self.rank()})"
+        )
+
+
+class _World:
+    """This process among all of them, from ``init_process_group`` on.
+
+    Attributes:
+        group: all processes.
+        world: what moves bytes between them.
+        member: the connection to the hub; None for a lone process.
+        store: values for each other.
+        generation: how often there has been one.
+    """
+
+    group: ProcessGroup | None = None
+    world: Any = None
+    member: Member | None = None
+    store: Store | None = None
+    generation = 0
+    made = 0
+    by_mpi = False
+    others: list[ProcessGroup]
+
+
+_now = _World()
+_now.others = []
+_changing = threading.RLock()
+#: Called when all groups are destroyed.
+on_destroy: list[Callable[[], None]] = []
+
+
+class GroupMember:
+    """What a rank that is no member of a group gets for it."""
+
+    NON_GROUP_MEMBER = -100
+
+
+class _AllRanks(type):
+    @property
+    def WORLD(cls) -> ProcessGroup | None:
+        """The group of all processes; None before there is one."""
+        return _now.group
+
+
+class group(metaclass=_AllRanks):
+    """``group.WORLD`` is the group of all processes."""
+
+
+def is_initialized() -> bool:
+    """Whether ``init_process_group`` has been called, and the groups are not destroyed."""
+    return _now.group is not None
+
+
+def default_group() -> ProcessGroup:
+    """The group of all processes. Raises ValueError before ``init_process_group``."""
+    if _now.group is None:
+        raise ValueError(_NOT_INITIALIZED)
+    return _now.group
+
+
+def group_of(group: Any) -> ProcessGroup | None:
+    """A group that a program passes, the default one for None; None where this process is no
+    member. Raises ValueError before ``init_process_group``, and TypeError for something else."""
+    if group is None or group is GroupMember:
+        return default_group()
+    if group == GroupMember.NON_GROUP_MEMBER:
+        default_group()
+        return None
+    if not isinstance(group, ProcessGroup):
+        raise TypeError(f"Invalid group: expected a ProcessGroup, got {type(group).__name__}")
+    return group
+
+
+def ranks_of(group: ProcessGroup) -> Ranks:
+    """A group, as nodes of the graph refer to it."""
+    return Ranks(group.group_name, group.rank(), group.size())
+
+
+# ----------------------------------------------------------------------- beginning
+
+
+def init_process_group(
+    backend: str | None = None,
+    init_method: str | None = None,
+    timeout: timedelta | None = None,
+    world_size: int = -1,
+    rank: int = -1,
+    store: Store | None = None,
+    group_name: str = "",
+    pg_options: Any = None,
+    device_id: Any = None,
+) -> None:
+    """Lets this process find the others; afterwards collectives work.
+
+    Processes that ``mpiexec`` or ``srun`` has started find each other through MPI. Others are told
+    by arguments or by ``RANK``, ``WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT``: rank 0 listens
+    at that address, and MPICH connects the processes. A lone process needs neither.
+
+    Args:
+        backend: ``mpi``, or ``gloo``, which means the same here: host memory, moved by MPI.
+        init_method: ``env://`` (the variables above), ``tcp://host:port`` or ``file://path``.
+        timeout: how long a collective may take, 30 minutes by default.
+        world_size, rank: how many processes, and the number of this one.
+        store: through which rank 0 tells where it listens, instead of ``init_method``.
+        group_name, pg_options, device_id: accepted, nothing depends on them.
+
+    Raises ValueError for a second call and missing numbers, DistributedError where processes cannot
+    be reached or mpi4py is missing.
+
+    >>> import os
+    >>> import lazyt.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> dist.get_rank(), dist.get_world_size()
+    (0, 1)
+    >>> dist.destroy_process_group()
+
+    Source: PyTorch's function of this name.
+    """
+    with _changing:
+        if _now.group is not None:
+            raise ValueError("trying to initialize the default process group twice!")
+        name = _backend(backend)
+        patience = default_pg_timeout if timeout is None else timeout
+        if not isinstance(patience, timedelta):
+            raise TypeError("Expected timeout argument to be of type datetime.timedelta")
+        seconds = patience.total_seconds()
+        _now.generation += 1
+        if mpi.was_launched() and rank < 0 and world_size < 0 and not _now.by_mpi:
+            _begin_launched(seconds)
+        else:
+            _begin_told(init_method, world_size, rank, store, seconds)
+        world = _now.world
+        made = Group(f"world{_now.generation}", range(world.size), world, _now.member, seconds)
+        _now.group = ProcessGroup(groups.add(made), name, group_name or "default_pg")
+        _watch_errors()
+
+
+def _backend(backend: str | None) -> str:
+    if backend is None:
+        return "mpi"
+    if not isinstance(backend, str):
+        raise ValueError(f"backend should be a string, not {type(backend).__name__}")
+    names = [part.rpartition(":")[2] for part in backend.lower().split(",")]  # cpu:gloo,cuda:nccl
+    for name in names:
+        if name not in _BACKENDS:
+            raise ValueError(f"Invalid backend: '{backend}'; there are {', '.join(_BACKENDS)}")
+    return backend.lower()
+
+
+def _begin_launched(seconds: float) -> None:
+    """MPI's launcher knows the processes: the first of them tells the others where its hub is."""
+    if _now.world is None:
+        _now.world = mpi.MpiCommunicator.world()
+    world = _now.world
+    given = os.environ.get("LAZYT_HUB")
+    if world.size == 1 and given is None:
+        return
+    if given is None:
+        text = ""
+        if world.rank == 0:
+            host = _own_host() if _is_spread(world) else "127.0.0.1"
+            there = host if host == "127.0.0.1" else ""
+            text = f"{host}:{hub.start(world.size, there, 0, _stopped_after())}"
+        else:
+            _is_spread(world)
+        given = _told(world, text)
+    address = parse_address(given)
+    _now.member = Member(address, world.rank, world.size, min(seconds, 300.0))
+    _now.store = HubStore(address)
+
+
+def _told(world: Any, text: str) -> str:
+    """A short text of rank 0, on all ranks."""
+    import numpy as np
+
+    row = np.zeros(256, np.uint8)
+    if world.rank == 0:
+        encoded = text.encode()
+        row[: len(encoded)] = np.frombuffer(encoded, np.uint8)
+    transfer = world.broadcast(row, 0)
+    while not transfer.test():
+        time.sleep(0)
+    return bytes(row).rstrip(b"\0").decode()
+
+
+def _is_spread(world: Any) -> bool:
+    """Whether the processes are on several machines."""
+    import numpy as np
+
+    mine = np.frombuffer(socket.gethostname().encode()[:64].ljust(64, b"\0"), np.uint8)
+    every = np.empty(64 * world.size, np.uint8)
+    transfer = world.all_gather(np.array(mine), every)
+    while not transfer.test():
+        time.sleep(0)
+    return len({bytes(row) for row in every.reshape(world.size, 64)}) > 1
+
+
+def _own_host() -> str:
+    return socket.gethostbyname(socket.gethostname())
+
+
+def _begin_told(
+    method: str | None, size: int, rank: int, store: Store | None, seconds: float
+) -> None:
+    """Arguments or variables tell which process this is."""
+    address, rank, size, path = _parse_method(method, rank, size, store is not None)
+    if size == 1:
+        _now.world, _now.member = Alone(), None
+        return
+    if isinstance(store, HubStore):
+        path = ""
+    patience = min(seconds, 300.0)
+    if rank == 0:
+        host, port = address if address is not None else (_own_host(), 0)
+        there = "" if address is None else host
+        address = (host, hub.start(size, there, port, _stopped_after()))
+        _say_address(f"{address[0]}:{address[1]}", store, path)
+    elif address is None:
+        address = parse_address(_hear_address(store, path, patience))
+    _now.member = Member(address, rank, size, patience)
+    _now.store = HubStore(address)
+    if _now.world is None or _now.world.size == 1:
+        mpi.join_by(address, rank, size)
+        _now.by_mpi = True
+        _now.world = mpi.MpiCommunicator.world()
+    if (_now.world.rank, _now.world.size) != (rank, size):
+        raise DistributedError(
+            f"this is rank {rank} of {size}, but MPI says {_now.world.rank} of {_now.world.size}: "
+            "only MPICH lets processes find each other that mpiexec has not started "
+            "(pip install mpich)"
+        )
+
+
+def _parse_method(
+    method: str | None, rank: int, size: int, has_store: bool
+) -> tuple[tuple[str, int] | None, int, int, str]:
+    """Where rank 0 listens (None if that is told by a store or a file), rank, size, and the file.
+    Raises ValueError for what is missing."""
+    url = urlparse(method or "env://")
+    query = {key: values[-1] for key, values in parse_qs(url.query).items()}
+    if url.scheme == "env" and not has_store:
+        rank, size = _from_environment("RANK", rank), _from_environment("WORLD_SIZE", size)
+        if size == 1:
+            return None, rank, size, ""
+        host = _variable("MASTER_ADDR")
+        return (host, int(_variable("MASTER_PORT"))), rank, size, ""
+    rank = int(query.get("rank", rank))
+    size = int(query.get("world_size", size))
+    if rank < 0 or size < 1 or rank >= size:
+        raise ValueError(
+            f"rank and world_size have to be given for {method or 'a store'}: rank {rank} of {size}"
+        )
+    if has_store:
+        return None, rank, size, ""
+    if url.scheme == "tcp":
+        if url.port is None:
+            raise ValueError("tcp:// rendezvous: port number missing")
+        return (url.hostname or "localhost", url.port), rank, size, ""
+    if url.scheme == "file":
+        return None, rank, size, url.path
+    raise ValueError(f"No rendezvous handler for {url.scheme}://")
+
+
+def _variable(name: str) -> str:
+    found = os.environ.get(name)
+    if found is None:
+        raise ValueError(
+            "Error initializing torch.distributed using env:// rendezvous: environment variable "
+            f"{name} expected, but not set"
+        )
+    return found
+
+
+def _from_environment(name: str, given: int) -> int:
+    return given if given >= 0 else int(_variable(name))
+
+
+def _say_address(text: str, store: Store | None, path: str) -> None:
+    if store is not None:
+        store.set("lazyt-hub", text)
+    elif path:
+        with open(f"{path}.part", "w", encoding="ascii") as file:
+            file.write(text)
+        os.replace(f"{path}.part", path)
+
+
+def _hear_address(store: Store | None, path: str, seconds: float) -> str:
+    if store is not None:
+        return store.get("lazyt-hub").decode()
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with contextlib.suppress(FileNotFoundError), open(path, encoding="ascii") as file:
+            found = file.read()
+            if found:
+                return found
+        time.sleep(0.02)
+    raise DistributedError(f"rank 0 has not written its address to {path} for {seconds:.0f} s")
+
+
+def _stopped_after() -> float:
+    from lazyt.config import config
+
+    return config.rank_timeout
+
+
+# ----------------------------------------------------------------------- ending
+
+
+def destroy_process_group(group: ProcessGroup | None = None) -> None:
+    """Ends a group, or all of them. Raises ValueError where there is none.
+
+    Source: PyTorch's function of this name.
+    """
+    with _changing:
+        found = group_of(group)
+        if found is None:
+            return
+        if found is not _now.group:
+            groups.forget(found.group_name)
+            _now.others = [other for other in _now.others if other is not found]
+            return
+        for other in _now.others:
+            groups.forget(other.group_name)
+        groups.groups.pop(found.group_name, None)
+        for function in on_destroy:
+            function()
+        _leave()
+
+
+def _leave() -> None:
+    member = _now.member
+    _now.others, _now.group, _now.store = [], None, None
+    if member is not None:
+        member.leave()
+
+
+def _at_exit() -> None:
+    """A rank that ends tells the others, and ends MPI with them; without them after a failure."""
+    member = _now.member
+    if member is None:
+        return
+    if member.failure is None and _now.group is not None:
+        _leave()
+    if member.failure is None and member.wait_until_over():
+        mpi.finish()
+    else:
+        mpi.abandon()
+
+
+_hooked: list[bool] = []
+
+
+def _watch_errors() -> None:
+    """Has the others told when this process ends by an exception."""
+    if _hooked or _now.member is None:
+        return
+    _hooked.append(True)
+    atexit.register(_at_exit)
+    before = sys.excepthook
+
+    def tell(kind: type[BaseException], error: BaseException, tb: TracebackType | None) -> None:
+        before(kind, error, tb)
+        if _now.member is not None and not isinstance(error, RankFailure):
+            last = traceback.extract_tb(tb)[-1:]
+            where = f" at {last[0].filename}:{last[0].lineno}" if last else ""
+            _now.member.fail(f"{kind.__name__}: {error}{where}")
+        if _now.member is not None:
+            sys.stderr.flush()
+            sys.stdout.flush()
+            mpi.abandon()
+            os._exit(1)  # MPI would wait for ranks that do not come
+
+    sys.excepthook = tell
+
+
+# ----------------------------------------------------------------------- more groups
+
+
+def new_group(
+    ranks: Sequence[int] | None = None,
+    timeout: timedelta | None = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    use_local_synchronization: bool = False,
+    group_desc: str | None = None,
+    device_id: Any = None,
+    sort_ranks: bool = True,
+) -> Any:
+    """A group of some processes. All processes call this in the same order, members or not.
+
+    Args:
+        ranks: their numbers; all processes by default.
+        timeout: how long a collective may take; that of the default group.
+        backend: as in ``init_process_group``.
+        use_local_synchronization: whether only members call this.
+        group_desc: what to call it.
+        sort_ranks: whether its ranks are numbered by their numbers among all.
+        pg_options, device_id: accepted, nothing depends on them.
+
+    Returns the group; ``GroupMember.NON_GROUP_MEMBER`` for who is none of its members.
+
+    Raises ValueError for ranks that there are not, or twice.
+
+    Source: PyTorch's function of this name.
+    """
+    with _changing:
+        world = default_group()
+        chosen = list(range(world.size())) if ranks is None else [int(r) for r in ranks]
+        if sort_ranks:
+            chosen = sorted(chosen)
+        if len(set(chosen)) != len(chosen):
+            raise ValueError(f"ranks of a group are different ones, not {chosen}")
+        if any(not 0 <= r < world.size() for r in chosen):
+            raise ValueError(
+                "The new group's rank should be within the world_size set by init_process_group"
+            )
+        if not chosen:
+            return GroupMember.NON_GROUP_MEMBER
+        _now.made += 1
+        number = _now.made
+        if use_local_synchronization:
+            name = f"world{_now.generation}:{','.join(map(str, chosen))}#{group_desc or ''}"
+        else:
+            name = f"world{_now.generation}.{number}"
+        if world.rank() not in chosen:
+            return GroupMember.NON_GROUP_MEMBER
+        base = _now.world
+        comm = Alone() if base.size == 1 else base.part(chosen, number % 30000)
+        seconds = world._group.patience if timeout is None else timeout.total_seconds()
+        made = groups.add(Group(name, chosen, comm, _now.member, seconds))
+        found = ProcessGroup(made, _backend(backend or world.name()), group_desc or "undefined")
+        _now.others.append(found)
+        return found
+
+
+def new_subgroups(
+    group_size: int | None = None,
+    group: ProcessGroup | None = None,
+    timeout: timedelta | None = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+) -> tuple[Any, list[Any]]:
+    """Groups of ``group_size`` neighbours each: this process's, and all of them.
+
+    Raises ValueError where the size does not divide the number of processes.
+    """
+    world = default_group() if group is None else group
+    size = world.size() if group_size is None else int(group_size)
+    if size <= 0 or size > world.size():
+        raise ValueError(f"The arg 'group_size' ({size}) must not exceed the world size")
+    if world.size() % size:
+        raise ValueError(f"The world size ({world.size()}) must be divisible by '{size}'")
+    rows = [list(range(start, start + size)) for start in range(0, world.size(), size)]
+    return new_subgroups_by_enumeration(rows, timeout, backend, pg_options, group_desc)
+
+
+def new_subgroups_by_enumeration(
+    ranks_per_subgroup_list: Sequence[Sequence[int]],
+    timeout: timedelta | None = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+) -> tuple[Any, list[Any]]:
+    """The groups of these ranks: this process's (None without), and all of them."""
+    if not ranks_per_subgroup_list:
+        raise ValueError("The arg 'ranks_per_subgroup_list' cannot be empty")
+    mine, every = None, []
+    for ranks in ranks_per_subgroup_list:
+        made = new_group(ranks, timeout, backend, pg_options, group_desc=group_desc)
+        every.append(made)
+        if get_rank() in ranks:
+            mine = made
+    return mine, every
+
+
+# ----------------------------------------------------------------------- questions
+
+
+def get_rank(group: Any = None) -> int:
+    """This process's number in a group; -1 where it is no member.
+
+    Raises ValueError before ``init_process_group``.
+    """
+    found = group_of(group)
+    return -1 if found is None else found.rank()
+
+
+def get_world_size(group: Any = None) -> int:
+    """How many processes a group has; -1 where this one is no member.
+
+    Raises ValueError before ``init_process_group``.
+    """
+    found = group_of(group)
+    return -1 if found is None else found.size()
+
+
+def get_backend(group: Any = None) -> str:
+    """The name of what moves a group's values."""
+    found = group_of(group)
+    if found is None:
+        raise ValueError("Invalid process group specified")
+    return found.name()
+
+
+def get_pg_count() -> int:
+    """How many groups there are."""
+    return 0 if _now.group is None else 1 + len(_now.others)
+
+
+def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
+    """The number in a group of a process with a number among all. Raises ValueError where it is no
+    member."""
+    found = group_of(group)
+    if found is None or global_rank not in found.ranks:
+        raise ValueError(f"Global rank {global_rank} is not part of group {group}")
+    return found.ranks.index(global_rank)
+
+
+def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
+    """The number among all of a process with a number in a group. Raises ValueError."""
+    found = group_of(group)
+    if found is None or not 0 <= group_rank < found.size():
+        raise ValueError(f"Group rank {group_rank} is not part of group {group}")
+    return found.ranks[group_rank]
+
+
+def get_process_group_ranks(group: ProcessGroup | None) -> list[int]:
+    """The numbers among all of a group's processes."""
+    found = group_of(group)
+    return [] if found is None else list(found.ranks)
+
+
+def get_node_local_rank(fallback_rank: int | None = None) -> int:
+    """``LOCAL_RANK`` of the environment, else ``fallback_rank``; raises RuntimeError without."""
+    names = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
+    for name in names:
+        if name in os.environ:
+            return int(os.environ[name])
+    if fallback_rank is not None:
+        return fallback_rank
+    raise RuntimeError(
+        "LOCAL_RANK is not in the environment. Consider passing fallback_rank to allow "
+        "`get_node_local_rank` to work, assuming you are not running in a multi-device context."
+    )
+
+
+def warn_of_engine(text: str) -> None:
+    """A warning about what moves values."""
+    warn(text, RuntimeWarning)

@@ -1,0 +1,172 @@
+"""What collectives give while they are under way, and reductions by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from enum import Enum
+from typing import Any
+
+from lazyt.errors import DistributedError
+from lazyt.handle import pending
+from lazyt.ir.graph import Node
+from lazyt.plan import planning
+from lazyt.plan.control import collectives
+from lazyt.runtime.ranks.engine import Transfer
+from lazyt.runtime.ranks.groups import Group
+
+__all__ = ["ReduceOp", "Work"]
+
+
+class ReduceOp(Enum):
+    """How values of ranks become one."""
+
+    SUM = "sum"
+    AVG = "avg"
+    PRODUCT = "product"
+    MIN = "min"
+    MAX = "max"
+    BAND = "band"
+    BOR = "bor"
+    BXOR = "bxor"
+    PREMUL_SUM = "premul_sum"
+
+    RedOpType = None  # type: ignore[assignment]
+
+    @classmethod
+    def _missing_(cls, value: object) -> ReduceOp | None:
+        return cls.__members__.get(str(value).upper())
+
+
+def reduction_of(op: Any) -> str:
+    """The name of a reduction in ``lazyt.ops.parallel.sums``. Raises ValueError."""
+    name = op.value if isinstance(op, ReduceOp) else str(op).lower()
+    if name not in ("sum", "avg", "product", "min", "max", "band", "bor", "bxor"):
+        raise ValueError(f"Invalid ReduceOp: {op!r}")
+    return name
+
+
+class Work:
+    """A collective that may still be under way."""
+
+    def __init__(self, nodes: Sequence[Node] = (), result: Any = None) -> None:
+        self._nodes = list(nodes)
+        self._result = result
+        self._error: BaseException | None = None
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Waits until it is done. Raises RankFailure when a rank fails, DistributedError after the
+        group's timeout."""
+        waiting, self._nodes = [n for n in self._nodes if n.data is None], []
+        try:
+            if waiting:
+                pending.realize_nodes(waiting)
+            self._complete()
+        except DistributedError as error:
+            self._error = error
+            raise
+        return True
+
+    def _complete(self) -> None:
+        """What has to be done once the values are there."""
+
+    def is_completed(self) -> bool:
+        """Whether it is done; moves it on."""
+        collectives.advance(planning.realize)
+        return all(collectives.is_complete(node) for node in self._nodes)
+
+    def is_success(self) -> bool:
+        """Whether it is done, without an error."""
+        return self._error is None and self.is_completed()
+
+    def exception(self) -> BaseException | None:
+        """The error of ``wait``."""
+        return self._error
+
+    def synchronize(self) -> None:
+        """``wait()``."""
+        self.wait()
+
+    def result(self) -> Any:
+        """What the collective gives, as a list of tensors; waits for it."""
+        self.wait()
+        return self._result
+
+    def source_rank(self) -> int:
+        """The rank that a received tensor comes from."""
+        raise RuntimeError("only what is received has a source")
+
+    def get_future(self) -> Any:
+        """A future of ``result()``: it waits when it is asked."""
+        return WorkFuture(self)
+
+
+class WorkFuture:
+    """What ``Work.get_future`` gives."""
+
+    def __init__(self, work: Work, then: Callable[[Any], Any] | None = None) -> None:
+        self._work, self._then = work, then
+
+    def wait(self) -> Any:
+        """Waits, and gives the value."""
+        value = self._work.result()
+        return value if self._then is None else self._then(self)
+
+    def value(self) -> Any:
+        """``wait()``."""
+        return self.wait()
+
+    def done(self) -> bool:
+        """Whether ``wait`` would return at once."""
+        return self._work.is_completed()
+
+    def then(self, callback: Callable[[Any], Any]) -> WorkFuture:
+        """A future of what a function makes of this one."""
+        return WorkFuture(self._work, lambda _: callback(self))
+
+
+class TransferWork(Work):
+    """A transfer from one rank to another, or a barrier.
+
+    Args:
+        transfer: what is under way.
+        group: whose it is.
+        number: of which collective of the group, -1 for none.
+        done: called once, with the transfer, when it is complete.
+        patience: seconds, the group's by default.
+    """
+
+    def __init__(
+        self,
+        transfer: Transfer,
+        group: Group,
+        number: int = -1,
+        done: Callable[[Any], None] | None = None,
+        patience: float | None = None,
+    ) -> None:
+        super().__init__()
+        self._transfer: Transfer | None = transfer
+        self._group, self._number, self._done = group, number, done
+        self._patience = patience
+        self._source = -1
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Waits until it is done. Raises RankFailure and DistributedError."""
+        transfer = self._transfer
+        if transfer is not None:
+            seconds = self._patience if timeout is None else timeout.total_seconds()
+            self._group.wait(transfer, self._number, seconds)
+            self._transfer = None
+            self._source = getattr(transfer, "source", -1)
+            if self._done is not None:
+                self._done(transfer)
+        return True
+
+    def is_completed(self) -> bool:
+        """Whether it is done."""
+        return self._transfer is None or self._transfer.test()
+
+    def source_rank(self) -> int:
+        """The number in the group of the rank that sent it."""
+        self.wait()
+        return self._source

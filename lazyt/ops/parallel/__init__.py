@@ -1,0 +1,1 @@
+"""Ops of several ranks: what moves values from one to another, and sums over ranks made of them."""

@@ -1,0 +1,210 @@
+"""Collectives run: each is started as soon as its operand is there, and waited for when its value
+is needed.
+
+The ranks of a group start their collectives in one order: that in which the program makes them,
+and in a graph that is computed again, that of their numbers. What a rank computes between a start
+and the first use of the value overlaps with the transfer.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lazyt.ir.graph import Node, source_text, topological
+from lazyt.ops.parallel.collectives import COLLECTIVE, CollectiveParams, renumber, runners
+from lazyt.runtime.memory import Buffer
+from lazyt.runtime.ranks.engine import Transfer
+from lazyt.runtime.ranks.groups import Collective, Group, as_bytes, named, note_transfer
+
+#: What computes the graph of some nodes: ``planning.realize``.
+Realize = Callable[[Sequence[Node]], list[Node]]
+
+
+class _Started(NamedTuple):
+    """A collective that is under way.
+
+    Attributes:
+        transfer, group, number: what waits for it.
+        buffer: where its value will be.
+        text, line, begin, sent: for those who time what runs.
+    """
+
+    transfer: Transfer
+    group: Group
+    number: int
+    buffer: Buffer
+    text: str
+    line: str
+    begin: float
+    sent: int
+
+
+#: What has been made and not started, in order, and what is under way.
+_made: list[Node] = []
+_started: dict[Node, _Started] = {}
+_working = threading.RLock()
+
+
+def made(node: Node) -> None:
+    """Notes a collective that the program has made: the group's next one."""
+    _made.append(node)
+
+
+def start_made(realize: Realize) -> None:
+    """Starts what has been made, in order; computes the operands. Raises RankFailure."""
+    with _working:
+        while _made:
+            _start(_made[0], realize)
+            _made.pop(0)
+        renumber()
+
+
+def advance(realize: Realize) -> None:
+    """Starts what has been made, in order, up to the first that would have to wait for a transfer.
+    Raises RankFailure."""
+    if _advancing or not _made:
+        return
+    with _working:
+        _advancing.append(True)
+        try:
+            while _made:
+                needed = [n for n in _before(_made[0].inputs[0]) if not is_complete(n)]
+                if needed:
+                    return
+                _start(_made[0], realize)
+                _made.pop(0)
+            renumber()
+        finally:
+            _advancing.pop()
+
+
+_advancing: list[bool] = []
+
+
+def _before(node: Node) -> list[Node]:
+    """The collectives without a value that a value comes from, itself among them."""
+    order = topological([node], lambda item: item.data is not None)
+    return [item for item in order if item.op is COLLECTIVE and item.data is None]
+
+
+def is_complete(call: Node) -> bool:
+    """Whether a collective is there, or could be waited for without a pause; moves it on."""
+    if call.data is not None:
+        return True
+    found = _started.get(call)
+    if found is not None:
+        return found.transfer.test()
+    return call.op is not COLLECTIVE and all(map(is_complete, _before(call)))
+
+
+def start(calls: Sequence[Node], realize: Realize) -> None:
+    """Starts those of some collectives that have not been, in the order of their numbers; first
+    what was made before them."""
+    with _working:
+        wanted = set(calls)
+        while _made and not wanted.isdisjoint(_made):
+            _start(_made[0], realize)
+            _made.pop(0)
+        for call in sorted(calls, key=lambda node: node.params.number):
+            if call.data is None and call not in _started:
+                _start(call, realize)
+
+
+def finish(call: Node) -> None:
+    """Waits until a collective that was started has its value. Raises RankFailure."""
+    with _working:
+        found = _started.get(call)
+        if found is None:
+            return
+        found.group.wait(found.transfer, found.number)
+        del _started[call]
+    call.data = found.buffer
+    note_transfer(found.text, found.line, found.begin, found.sent, call.nbytes)
+
+
+def forget() -> None:
+    """Forgets what is under way: a rank has failed."""
+    _made.clear()
+    _started.clear()
+
+
+def _start(call: Node, realize: Realize) -> None:
+    (operand,) = call.inputs
+    if operand.data is None:
+        realize([operand])
+    params: CollectiveParams = call.params
+    group = named(params.group)
+    line = source_text(call.source)
+    text = description(call)
+    number = group.come_to(text, line)
+    buffer = Buffer(call.nbytes)
+    source = as_bytes(operand.data, operand.nbytes)
+    begin = time.monotonic()
+    transfer = group.start(_sized(call), source, as_bytes(buffer, call.nbytes))
+    _started[call] = _Started(
+        transfer, group, number, buffer, text, line, begin, operand.nbytes
+    )  # fmt: skip
+
+
+def description(call: Node) -> str:
+    """What all ranks of a group have to call: kind, dtype and shape."""
+    params: CollectiveParams = call.params
+    shape = list(call.inputs[0].shape)
+    if params.kind == "all_to_all":  # of which ranks have different numbers of rows
+        shape[0:1] = ["rows"]  # type: ignore[list-item]
+    text = f"{params.kind} {call.dtype.name}[{', '.join(map(str, shape))}]"
+    if params.kind == "broadcast":
+        return f"{text} from {params.root}"
+    if params.kind == "permute":
+        return f"{text} {' '.join(f'{a}->{b}' for a, b in params.pairs)}"
+    return text
+
+
+def _sized(call: Node) -> Collective:
+    """The collective with bytes in the place of rows."""
+    params: CollectiveParams = call.params
+    row = call.nbytes // call.shape[0] if call.shape and call.shape[0] else 0
+    if not row and call.inputs[0].shape and call.inputs[0].shape[0]:
+        row = call.inputs[0].nbytes // call.inputs[0].shape[0]
+    sent, received = (tuple(count * row for count in c) for c in (params.sent, params.received))
+    return Collective(params.kind, sent, received, params.root, params.pairs)
+
+
+def _alone(node: Node, array: Any) -> Any:
+    """A collective by itself, for the interpreter."""
+    group = named(node.params.group)
+    source = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    target = np.empty(node.nbytes, np.uint8)
+    group.run(_sized(node), source, target, description(node), source_text(node.source))
+    return target.view(array.dtype).reshape(node.shape)
+
+
+def note(call: Node) -> dict[str, Any]:
+    """What a plan's notes say about a kernel, about a collective."""
+    params: CollectiveParams = call.params
+    return {
+        "name": params.kind,
+        "kind": "collective",
+        "computes": [f"{description(call)} over {params.size} ranks of {params.group}"],
+        "bytes_read": call.inputs[0].nbytes,
+        "bytes_written": call.nbytes,
+        "flops": 0,
+        "scratch": 0,
+        "phases": 1,
+        "reasons": [
+            "it is started when its operand is there, and waited for where its value is needed"
+        ],
+        "sources": [] if call.source is None else [source_text(call.source)],
+    }
+
+
+runners.append(_alone)
+__all__ = [
+    "COLLECTIVE", "advance", "description", "finish", "forget", "is_complete", "made", "note",
+    "start", "start_made",
+]  # fmt: skip

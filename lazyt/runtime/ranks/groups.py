@@ -1,0 +1,213 @@
+"""Groups of ranks: their names, their collectives in order, and how a rank waits for others."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lazyt.errors import DistributedError
+from lazyt.runtime import events
+from lazyt.runtime.memory import Buffer
+from lazyt.runtime.ranks.engine import Communicator, Transfer
+from lazyt.runtime.ranks.member import Member, RankFailure
+
+#: How often a rank looks without a pause, and then how long it sleeps at most, in seconds.
+_LOOKS, _SLEEP = 2000, 0.001
+
+
+class Collective(NamedTuple):
+    """What a group does together, apart from the memory.
+
+    Attributes:
+        kind: ``all_gather``, ``all_to_all``, ``broadcast`` or ``permute``.
+        sent, received: of ``all_to_all``, bytes to and from each rank.
+        root: of ``broadcast``.
+        pairs: of ``permute``, from which rank to which.
+    """
+
+    kind: str
+    sent: tuple[int, ...] = ()
+    received: tuple[int, ...] = ()
+    root: int = 0
+    pairs: tuple[tuple[int, int], ...] = ()
+
+
+class Group:
+    """Some ranks that compute together, this one among them.
+
+    Args:
+        name: the same on all of its ranks, and no other group's.
+        ranks: their numbers among all, in the order of the group.
+        comm: what moves bytes between them.
+        member: this rank's connection to the hub; None for a lone rank.
+        patience: seconds that a collective may take.
+
+    Attributes:
+        rank, size: this process's number in the group, and how many there are.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        ranks: Sequence[int],
+        comm: Communicator,
+        member: Member | None,
+        patience: float = inf,
+    ) -> None:
+        self.name, self.ranks = name, tuple(ranks)
+        self.comm, self.member, self.patience = comm, member, patience
+        self.rank, self.size = comm.rank, comm.size
+        self._count = 0
+        self._known: set[tuple[str, str]] = set()
+
+    def come_to(self, text: str, line: str, patience: float | None = None) -> int:
+        """Says which collective this rank comes to; the first time, waits until all ranks have and
+        agree. Returns its number. Raises RankFailure, and DistributedError with the ranks that have
+        not come in time.
+
+        Args:
+            text: what all ranks have to call, with dtype and shape.
+            line: where the program calls it.
+            patience: seconds to wait, the group's by default.
+        """
+        number = self._count
+        self._count += 1
+        if self.member is not None:
+            seconds = None
+            if (text, line) not in self._known:
+                self._known.add((text, line))
+                seconds = self.patience if patience is None else patience
+            if not self.member.come_to(self.name, self.ranks, number, text, line, seconds):
+                raise DistributedError(self._late(number, seconds or 0.0))
+        return number
+
+    def start(self, what: Collective, source: Any, target: Any) -> Transfer:
+        """Begins a collective, from ``source`` to ``target``, both arrays of bytes."""
+        comm = self.comm
+        if what.kind == "all_gather":
+            return comm.all_gather(source, target)
+        if what.kind == "all_to_all":
+            return comm.all_to_all(source, what.sent, target, what.received)
+        if what.kind == "broadcast":
+            if self.rank == what.root:
+                target[:] = source
+            return comm.broadcast(target, what.root)
+        if what.kind == "permute":
+            return self._permute(what.pairs, source, target)
+        raise DistributedError(f"there is no collective {what.kind!r}")
+
+    def _permute(self, pairs: Sequence[tuple[int, int]], source: Any, target: Any) -> Transfer:
+        sent, received = [0] * self.size, [0] * self.size
+        for a, b in pairs:
+            if a == self.rank:
+                sent[b] = source.nbytes
+            if b == self.rank:
+                received[a] = target.nbytes
+        if not any(received):
+            target[:] = 0
+        if sum(map(bool, sent)) > 1:  # the same for several
+            source = np.concatenate([source] * sum(map(bool, sent)))
+        return self.comm.all_to_all(source, sent, target[: sum(received)], received)
+
+    def wait(self, transfer: Transfer, number: int = -1, patience: float | None = None) -> None:
+        """Waits until a transfer is complete; raises RankFailure when a rank fails meanwhile, and
+        DistributedError after ``patience`` seconds (the group's), with the ranks that have not come
+        to collective ``number``."""
+        begin = time.monotonic()
+        end = begin + (self.patience if patience is None else patience)
+        looks = 0
+        try:
+            while not transfer.test():
+                looks += 1
+                if looks % 64 == 0 and self.member is not None:
+                    self.member.check()
+                if looks < _LOOKS:
+                    os.sched_yield()
+                    continue
+                if time.monotonic() > end:
+                    raise DistributedError(self._late(number, time.monotonic() - begin))
+                time.sleep(min(_SLEEP, (looks - _LOOKS) * 1e-6))
+        except DistributedError as error:
+            if self.member is None or isinstance(error, RankFailure):
+                raise
+            failed = self.member.reason(0.5)  # what another rank did comes first
+            raise (failed or error) from None
+
+    def _late(self, number: int, seconds: float) -> str:
+        text = f"a collective of group {self.name!r} has taken {seconds:.1f} s, longer than allowed"
+        if self.member is None or number < 0:
+            return text
+        from lazyt.runtime.ranks.member import Client
+
+        client = Client(self.member.address, 5.0)
+        try:
+            reply, _ = client.ask({"do": "missing", "group": self.name, "number": number})
+        finally:
+            client.close()
+        late = ", ".join(map(str, reply["ranks"]))
+        return f"{text}: rank {late} has not come to it" if late else text
+
+    def run(self, what: Collective, source: Any, target: Any, text: str, line: str) -> None:
+        """A whole collective. Raises RankFailure and DistributedError."""
+        number = self.come_to(text, line)
+        begin = time.monotonic()
+        self.wait(self.start(what, source, target), number)
+        note_transfer(text, line, begin, source.nbytes, target.nbytes)
+
+
+def note_transfer(text: str, line: str, begin: float, sent: int, received: int) -> None:
+    """Tells those who time what runs about a collective."""
+    if not events.watching:
+        return
+    note = {"name": text.partition(" ")[0], "kind": "collective", "computes": [text],
+            "bytes_read": sent, "bytes_written": received, "flops": 0, "scratch": 0, "phases": 1,
+            "reasons": [], "sources": [line]}  # fmt: skip
+    for timings in events.watching:
+        timings.append(events.Timing(note, begin, time.monotonic()))
+
+
+def as_bytes(buffer: Buffer, nbytes: int) -> Any:
+    """A buffer's memory, as an array of bytes."""
+    from lazyt.ir.dtypes import uint8
+
+    return buffer.as_numpy(uint8, (nbytes,))
+
+
+#: The groups of this process by name, which nodes of the graph refer to.
+groups: dict[str, Group] = {}
+_adding = threading.Lock()
+#: Called when groups go: what was remembered of them is forgotten.
+on_forget: list[Callable[[], None]] = []
+
+
+def add(group: Group) -> Group:
+    """Registers a group under its name. Raises DistributedError when the name is taken."""
+    with _adding:
+        if group.name in groups:
+            raise DistributedError(f"there is a group {group.name!r} already")
+        groups[group.name] = group
+    return group
+
+
+def forget(name: str) -> None:
+    """Removes a group."""
+    with _adding:
+        group = groups.pop(name, None)
+    if group is not None:
+        group.comm.close()
+
+
+def named(name: str) -> Group:
+    """A group by its name. Raises DistributedError when there is none (any more)."""
+    found = groups.get(name)
+    if found is None:
+        raise DistributedError(
+            f"there is no group {name!r}: it was destroyed, or init_process_group was not called"
+        )
+    return found

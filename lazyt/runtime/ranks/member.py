@@ -1,0 +1,202 @@
+"""A rank's connections to the hub: its life, the others' failures, and values for each other."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from typing import Any
+
+from lazyt.errors import DistributedError
+from lazyt.runtime.ranks.hub import BEAT
+from lazyt.runtime.ranks.messages import Closed, receive, send
+
+#: Seconds between attempts to reach a hub that is not there yet.
+_RETRY = 0.05
+
+
+class RankFailure(DistributedError):
+    """A rank has failed, or its collectives are not those of the others.
+
+    Attributes:
+        rank: its number.
+    """
+
+    def __init__(self, rank: int, why: str) -> None:
+        super().__init__(why)
+        self.rank = rank
+
+
+def connect(address: tuple[str, int], seconds: float) -> socket.socket:
+    """A connection to the hub, which may start later. Raises DistributedError after ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            made = socket.create_connection(address, timeout=max(1.0, deadline - time.monotonic()))
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise DistributedError(
+                    f"rank 0 cannot be reached at {address[0]}:{address[1]} ({error}) for "
+                    f"{seconds:.0f} s: is it running, and do all ranks have the same MASTER_ADDR "
+                    "and MASTER_PORT?"
+                ) from None
+            time.sleep(_RETRY)
+            continue
+        made.settimeout(None)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return made
+
+
+class Client:
+    """Values that ranks store for each other: requests to the hub, one at a time.
+
+    Args:
+        address: of the hub.
+        seconds: how long to wait until it is there.
+    """
+
+    def __init__(self, address: tuple[str, int], seconds: float = 300.0) -> None:
+        self.address = address
+        self._lock = threading.Lock()
+        self._connection = connect(address, seconds)
+        send(self._connection, {"do": "hello"})
+
+    def ask(self, message: dict[str, Any], body: bytes = b"") -> tuple[dict[str, Any], bytes]:
+        """The hub's answer. Raises DistributedError with what it says is wrong."""
+        with self._lock:
+            send(self._connection, message, body)
+            reply, value = receive(self._connection)
+        if "error" in reply:
+            raise DistributedError(str(reply["error"]))
+        return reply, value
+
+    def close(self) -> None:
+        """Ends the connection."""
+        with contextlib.suppress(OSError):
+            self._connection.close()
+
+
+class Member:
+    """This rank among the others.
+
+    Attributes:
+        rank, size: its number, and how many there are.
+        failure: what has failed somewhere, else None.
+        all_over: all ranks have ended as they should.
+
+    Args:
+        address: of the hub.
+        seconds: how long to wait until it is there.
+
+    Raises DistributedError when the hub cannot be reached or refuses.
+    """
+
+    def __init__(
+        self, address: tuple[str, int], rank: int, size: int, seconds: float = 300.0
+    ) -> None:
+        self.address, self.rank, self.size = address, rank, size
+        self.failure: RankFailure | None = None
+        self.all_over = False
+        self._agreed: set[tuple[str, int]] = set()
+        self._changed = threading.Condition()
+        self._writing = threading.Lock()
+        self._connection = connect(address, seconds)
+        who = f"process {os.getpid()} on {socket.gethostname()}"
+        send(self._connection, {"do": "join", "rank": rank, "who": who})
+        first, _ = receive(self._connection)
+        if first.get("tell") != "joined":
+            raise DistributedError(str(first.get("why", "the hub refuses this rank")))
+        for work in (self._listen, self._beat):
+            threading.Thread(target=work, daemon=True, name="lazyt-rank").start()
+
+    def _listen(self) -> None:
+        """What the hub tells, until it is gone."""
+        try:
+            while True:
+                message, _ = receive(self._connection)
+                with self._changed:
+                    if message["tell"] == "agreed":
+                        self._agreed.add((message["group"], message["number"]))
+                    elif message["tell"] == "over":
+                        self.all_over = True
+                    elif self.failure is None:
+                        self.failure = RankFailure(int(message["rank"]), str(message["why"]))
+                    self._changed.notify_all()
+        except Closed:
+            with self._changed:
+                if self.failure is None and not self.all_over:
+                    self.failure = RankFailure(0, "the hub, a process beside rank 0, is gone")
+                self._changed.notify_all()
+
+    def _beat(self) -> None:
+        try:
+            while self.failure is None and not self.all_over:
+                self._say({"do": "beat"})
+                time.sleep(BEAT)
+        except Closed:
+            return  # which ``_listen`` notices
+
+    def _say(self, message: dict[str, Any]) -> None:
+        with self._writing:
+            send(self._connection, message)
+
+    def check(self) -> None:
+        """Raises RankFailure when a rank has failed."""
+        if self.failure is not None:
+            raise RankFailure(self.failure.rank, str(self.failure))
+
+    def come_to(
+        self,
+        group: str,
+        ranks: tuple[int, ...],
+        number: int,
+        text: str,
+        line: str,
+        seconds: float | None,
+    ) -> bool:
+        """Says that this rank comes to a collective, and waits up to ``seconds`` (None: not at all)
+        until all ranks of the group have, and agree. False when they have not come. Raises
+        RankFailure when they do not agree, or a rank has failed."""
+        self.check()
+        message = {"do": "call", "group": group, "ranks": ranks, "number": number, "text": text,
+                   "line": line, "ask": seconds is not None}  # fmt: skip
+        try:
+            self._say(message)
+        except Closed as error:
+            raise (self.reason(1.0) or error) from None
+        if seconds is None:
+            return True
+        wanted = (group, number)
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self.failure or wanted in self._agreed, min(seconds, threading.TIMEOUT_MAX)
+            )
+            agreed = wanted in self._agreed
+            self._agreed.discard(wanted)
+        self.check()
+        return agreed
+
+    def reason(self, seconds: float) -> RankFailure | None:
+        """What has failed somewhere; waits for it, as it may still be on its way."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.failure is not None, seconds)
+        found = self.failure
+        return None if found is None else RankFailure(found.rank, str(found))
+
+    def fail(self, why: str) -> None:
+        """Tells the others that this rank fails."""
+        with contextlib.suppress(Closed):
+            self._say({"do": "fail", "why": why})
+
+    def leave(self) -> None:
+        """Says that this rank has ended as it should."""
+        with contextlib.suppress(Closed):
+            self._say({"do": "leave"})
+
+    def wait_until_over(self) -> bool:
+        """After ``leave``: waits until all ranks have left. False when one has failed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.all_over or self.failure is not None)
+        return self.failure is None
