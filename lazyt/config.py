@@ -12,9 +12,13 @@ _YES = ("1", "true", "yes", "on")
 _NO = ("", "0", "false", "no", "off")
 _COUNTS = frozenset(
     (
-        "cache_bytes", "inline_reduce", "max_pending_bytes", "max_pending_nodes", "rank_timeout",
+        "cache_bytes",
+        "inline_reduce",
+        "max_pending_bytes",
+        "max_pending_nodes",
+        "rank_timeout",
         "threads",
-    )  # fmt: skip
+    )
 )
 
 

@@ -42,7 +42,8 @@ _REASONS: tuple[tuple[str, str], ...] = (
         r"|bits?(\d\w*)?|choose_qparams\w*",
     ),
     (
-        "lazyt trains on one machine, in one process",
+        "lazyt's ranks have whole models and parts of the batch (lazyt.distributed: all ranks call the "
+        "same collectives); this is not there",
         r"distributed\w*",
     ),
     (

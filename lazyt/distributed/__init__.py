@@ -15,6 +15,7 @@ from lazyt.distributed.process_groups import *  # noqa: F403
 from lazyt.distributed.shares import *  # noqa: F403
 from lazyt.distributed.stores import *  # noqa: F403
 from lazyt.distributed.works import *  # noqa: F403
+from lazyt.errors import DistributedError as DistributedError
 
 
 def is_available() -> bool:

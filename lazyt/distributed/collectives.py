@@ -309,9 +309,7 @@ def all_gather_into_tensor(
         return None
     _same_kind([output_tensor, input_tensor], "all_gather_into_tensor")
     if prod(output.shape) != prod(node.shape) * found[1].size:
-        raise ValueError(
-            "output tensor size must be equal to world_size times input tensor size"
-        )
+        raise ValueError("output tensor size must be equal to world_size times input tensor size")
     whole = build.all_gather(ops.reshape(node, (prod(node.shape),)), found[1])
     return finish([(output_tensor, whole)], async_op)
 
@@ -367,9 +365,7 @@ def reduce_scatter_tensor(
     _same_kind([output, input], "reduce_scatter_tensor")
     if prod(node.shape) != prod(shown.shape) * found[1].size:
         raise ValueError("input tensor must be the same size as output size times world size")
-    total = sums.reduce_scatter(
-        ops.reshape(node, (prod(node.shape),)), found[1], reduction_of(op)
-    )
+    total = sums.reduce_scatter(ops.reshape(node, (prod(node.shape),)), found[1], reduction_of(op))
     return finish([(output, total)], async_op)
 
 
@@ -472,9 +468,7 @@ def gather(
     if mine and (gather_list is None or len(gather_list) != ranks.size):
         raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
     if not mine and gather_list:
-        raise ValueError(
-            "Argument ``gather_list`` must NOT be specified on non-destination ranks."
-        )
+        raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
     rows = sums.rows_to(ops.reshape(node, (prod(node.shape),)), ranks, root)
     if not mine:
         return _sent(rows, async_op)
@@ -552,4 +546,3 @@ def monitored_barrier(
         barrier(group, timeout=timeout)
     except DistributedError as error:
         raise RuntimeError(str(error)) from None
-

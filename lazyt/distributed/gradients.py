@@ -86,7 +86,7 @@ class Buckets:
             for parameter in some:
                 if parameter.grad is None:
                     parameter.grad = wrap(ops.zeros_like(unwrap(parameter)))
-            grads = [parameter.grad for parameter in some]
+            grads = [p.grad for p in some if p.grad is not None]
             nodes = [value_of(g, "grad") for g in grads]
             whole = sums.all_reduce(joined(nodes), ranks_of(self._group), "avg")
             finish(list(zip(grads, parted(whole, [n.shape for n in nodes]))), True)

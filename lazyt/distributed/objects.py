@@ -148,7 +148,9 @@ def scatter_object_list(
     if found is None:
         return
     if not scatter_object_output_list:
-        raise ValueError("Expected argument scatter_object_output_list to be a list of size at least 1.")
+        raise ValueError(
+            "Expected argument scatter_object_output_list to be a list of size at least 1."
+        )
     root = _root(found, src, group_src)
     data = b""
     if found.rank() == root:

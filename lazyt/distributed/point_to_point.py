@@ -23,9 +23,7 @@ from lazyt.runtime.ranks.groups import as_bytes
 __all__ = ["P2POp", "batch_isend_irecv", "irecv", "isend", "recv", "send"]
 
 
-def _other(
-    group: ProcessGroup, rank: int | None, group_rank: int | None, what: str
-) -> int:
+def _other(group: ProcessGroup, rank: int | None, group_rank: int | None, what: str) -> int:
     """The other rank's number in the group. Raises ValueError."""
     if rank is not None and group_rank is not None:
         raise ValueError(f"Can't specify both group_{what} and {what}")

@@ -13,11 +13,11 @@ import traceback
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlparse
 
 from lazyt.distributed.stores import HubStore, Store
-from lazyt.errors import DistributedError, warn
+from lazyt.errors import DistributedError
 from lazyt.ops.parallel.collectives import Ranks
 from lazyt.runtime.ranks import groups, hub, mpi
 from lazyt.runtime.ranks.engine import Alone
@@ -26,11 +26,12 @@ from lazyt.runtime.ranks.member import Member, RankFailure
 from lazyt.runtime.ranks.messages import parse_address
 
 __all__ = [
-    "GroupMember", "ProcessGroup", "default_group", "default_pg_timeout", "destroy_process_group",
-    "get_backend", "get_global_rank", "get_group_rank", "get_node_local_rank", "get_pg_count",
-    "get_process_group_ranks", "get_rank", "get_world_size", "group", "group_of",
-    "init_process_group", "is_initialized", "new_group", "new_subgroups",
-    "new_subgroups_by_enumeration", "on_destroy",
+    "Backend", "GroupMember", "ProcessGroup", "default_group", "default_pg_timeout",
+    "destroy_process_group", "get_backend", "get_global_rank", "get_group_rank",
+    "get_node_local_rank", "get_pg_count", "get_process_group_ranks", "get_rank", "get_world_size",
+    "group", "group_of", "init_process_group", "is_backend_available", "is_gloo_available",
+    "is_initialized", "is_mpi_available", "is_nccl_available", "is_torchelastic_launched",
+    "new_group", "new_subgroups", "new_subgroups_by_enumeration",
 ]  # fmt: skip
 
 #: How long a collective may take, as in PyTorch.
@@ -39,8 +40,8 @@ default_pg_timeout = timedelta(minutes=30)
 _NOT_INITIALIZED = (
     "Default process group has not been initialized, please make sure to call init_process_group."
 )
-#: Host memory moves by MPI whatever a program calls it; ``nccl`` needs device memory.
-_BACKENDS = ("mpi", "gloo", "nccl")
+#: Host memory moves by MPI, whatever a program calls it.
+_BACKENDS = ("mpi", "gloo")
 
 
 class ProcessGroup:
@@ -110,12 +111,6 @@ _changing = threading.RLock()
 on_destroy: list[Callable[[], None]] = []
 
 
-class GroupMember:
-    """What a rank that is no member of a group gets for it."""
-
-    NON_GROUP_MEMBER = -100
-
-
 class _AllRanks(type):
     @property
     def WORLD(cls) -> ProcessGroup | None:
@@ -123,8 +118,33 @@ class _AllRanks(type):
         return _now.group
 
 
-class group(metaclass=_AllRanks):
-    """``group.WORLD`` is the group of all processes."""
+class GroupMember(metaclass=_AllRanks):
+    """``GroupMember.WORLD`` is the group of all processes; who is no member of a group gets
+    ``NON_GROUP_MEMBER`` for it."""
+
+    NON_GROUP_MEMBER = -100
+
+
+group = GroupMember
+
+
+class Backend(str):
+    """The name of what moves values between processes, in small letters."""
+
+    UNDEFINED: ClassVar = "undefined"
+    GLOO: ClassVar = "gloo"
+    NCCL: ClassVar = "nccl"
+    UCC: ClassVar = "ucc"
+    MPI: ClassVar = "mpi"
+    XCCL: ClassVar = "xccl"
+    FAKE: ClassVar = "fake"
+    backend_list: ClassVar = ["undefined", "gloo", "nccl", "xccl", "ucc", "mpi", "fake"]
+    default_device_backend_map: ClassVar = {"cpu": "gloo", "cuda": "nccl"}
+
+    __slots__ = ()
+
+    def __new__(cls, name: str) -> Backend:
+        return str.__new__(cls, name.lower())
 
 
 def is_initialized() -> bool:
@@ -221,9 +241,14 @@ def _backend(backend: str | None) -> str:
         return "mpi"
     if not isinstance(backend, str):
         raise ValueError(f"backend should be a string, not {type(backend).__name__}")
-    names = [part.rpartition(":")[2] for part in backend.lower().split(",")]  # cpu:gloo,cuda:nccl
-    for name in names:
-        if name not in _BACKENDS:
+    # Such as "cpu:gloo,cuda:nccl": what moves host memory counts.
+    parts = [part.rpartition(":") for part in backend.lower().split(",")]
+    for place, _, name in parts:
+        if name == "nccl" and place != "cuda":
+            raise ValueError(
+                "backend 'nccl' moves device memory, which lazyt does not do yet: use 'gloo'"
+            )
+        if name not in _BACKENDS and place != "cuda":
             raise ValueError(f"Invalid backend: '{backend}'; there are {', '.join(_BACKENDS)}")
     return backend.lower()
 
@@ -626,6 +651,26 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
     )
 
 
-def warn_of_engine(text: str) -> None:
-    """A warning about what moves values."""
-    warn(text, RuntimeWarning)
+def is_mpi_available() -> bool:
+    """Whether mpi4py is installed."""
+    return mpi.is_installed()
+
+
+def is_gloo_available() -> bool:
+    """As ``is_mpi_available``: host memory moves by MPI."""
+    return mpi.is_installed()
+
+
+def is_nccl_available() -> bool:
+    """False: device memory is not moved between ranks yet."""
+    return False
+
+
+def is_backend_available(backend: str) -> bool:
+    """Whether values can be moved between ranks by what is called so."""
+    return backend.lower() in ("mpi", "gloo") and mpi.is_installed()
+
+
+def is_torchelastic_launched() -> bool:
+    """Whether a launcher has set ``TORCHELASTIC_RUN_ID``."""
+    return "TORCHELASTIC_RUN_ID" in os.environ

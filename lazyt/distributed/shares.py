@@ -17,13 +17,13 @@ from lazyt.distributed.process_groups import group_of, is_initialized, ranks_of
 from lazyt.errors import ArgumentError, ShapeError
 from lazyt.functional.random.generators import manual_seed
 from lazyt.functional.random.random import randint
-from lazyt.random import fork_rng
 from lazyt.handle.dispatch import unwrap, wrap
 from lazyt.handle.grad_mode import no_grad
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.graph import Node
 from lazyt.ops.parallel import sums
 from lazyt.ops.parallel.collectives import Ranks
+from lazyt.random import fork_rng
 
 __all__ = ["Shares"]
 
@@ -148,5 +148,3 @@ class Shares:
                 leaf.grad = wrap(value)
             else:
                 leaf.grad += wrap(value)
-
-

@@ -14,7 +14,15 @@ from lazyt.errors import DistributedError
 from lazyt.runtime.ranks.hub import Hub
 from lazyt.runtime.ranks.member import Client
 
-__all__ = ["FileStore", "HashStore", "HubStore", "PrefixStore", "Store", "TCPStore"]
+__all__ = [
+    "DistStoreError",
+    "FileStore",
+    "HashStore",
+    "HubStore",
+    "PrefixStore",
+    "Store",
+    "TCPStore",
+]
 
 _DEFAULT = timedelta(seconds=300)
 
@@ -142,6 +150,12 @@ class TCPStore(HubStore):
             self.add("lazyt/workers", 1)
             if is_master:
                 self._wait_for(world_size)
+
+    def close(self) -> None:
+        """Ends the connection; where this process is the master, for all."""
+        self._client.close()
+        if self._hub is not None:
+            self._hub.close()
 
     def _wait_for(self, count: int) -> None:
         deadline = time.monotonic() + self.timeout.total_seconds()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from enum import Enum
+from enum import IntEnum
 from typing import Any
 
 from lazyt.errors import DistributedError
 from lazyt.handle import pending
 from lazyt.ir.graph import Node
+from lazyt.ops.parallel.sums import REDUCTIONS
 from lazyt.plan import planning
 from lazyt.plan.control import collectives
 from lazyt.runtime.ranks.engine import Transfer
@@ -18,30 +19,27 @@ from lazyt.runtime.ranks.groups import Group
 __all__ = ["ReduceOp", "Work"]
 
 
-class ReduceOp(Enum):
+class ReduceOp(IntEnum):
     """How values of ranks become one."""
 
-    SUM = "sum"
-    AVG = "avg"
-    PRODUCT = "product"
-    MIN = "min"
-    MAX = "max"
-    BAND = "band"
-    BOR = "bor"
-    BXOR = "bxor"
-    PREMUL_SUM = "premul_sum"
+    SUM = 0
+    AVG = 1
+    PRODUCT = 2
+    MIN = 3
+    MAX = 4
+    BAND = 5
+    BOR = 6
+    BXOR = 7
+    PREMUL_SUM = 8
 
-    RedOpType = None  # type: ignore[assignment]
 
-    @classmethod
-    def _missing_(cls, value: object) -> ReduceOp | None:
-        return cls.__members__.get(str(value).upper())
+ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]
 
 
 def reduction_of(op: Any) -> str:
     """The name of a reduction in ``lazyt.ops.parallel.sums``. Raises ValueError."""
-    name = op.value if isinstance(op, ReduceOp) else str(op).lower()
-    if name not in ("sum", "avg", "product", "min", "max", "band", "bor", "bxor"):
+    name = str(op).lower() if isinstance(op, str) else ReduceOp(op).name.lower()
+    if name not in REDUCTIONS:
         raise ValueError(f"Invalid ReduceOp: {op!r}")
     return name
 

@@ -23,7 +23,7 @@ X = lazyt.ones(2)
     [
         (lazyt, "segment_reduce", "sparse tensors have coordinates"),
         (lazyt, "quantize_per_tensor", "no quantised tensors"),
-        (lazyt.distributed, "init_process_group", "on one machine"),
+        (lazyt.distributed, "Reducer", "parts of the batch"),
         (lazyt, "mtia", "has the CPU and CUDA GPUs"),
         (lazyt, "sotfmax", "Did you mean: 'softmax'?"),
         (lazyt, "Relu", "Did you mean: 'relu'?"),
@@ -91,7 +91,7 @@ def test_the_reason_is_looked_for_when_it_is_shown() -> None:
 @pytest.mark.parametrize(
     ("module", "said"),
     [
-        ("torch.distributed.fsdp.no_such", "one machine"),
+        ("torch.distributed.fsdp.no_such", "whole models"),
         ("torch.utils.cpp_extension.no_such", "loads no extensions"),
         ("torch.quantization.no_such", "no quantised tensors"),
     ],

@@ -1,5 +1,5 @@
-"""What programs import from ``torch.distributed`` and ``torch.multiprocessing``: one process
-answers for itself, and what needs several raises when it is called."""
+"""What programs import from ``torch.distributed`` and ``torch.multiprocessing``; what there is not
+yet raises when it is called."""
 
 from __future__ import annotations
 
@@ -9,27 +9,31 @@ __all__ = ["MODULES"]
 
 _ALONE = Harmless("lazyt.compat.served.single_process")
 _ENUMS = Served("lazyt.compat.served.choices")
-_MANY = Refused("lazyt trains on one machine, in one process; is_available() is False")
+_RANKS = Served("lazyt.distributed")
+_MANY = Refused("lazyt's ranks have whole models and parts of the batch; this is not there yet")
 
 MODULES: Table = {
     "distributed": {
-        _ALONE: """
-            get_node_local_rank get_pg_count is_backend_available=no is_gloo_available=no
-            is_mpi_available=no is_nccl_available=no is_torchelastic_launched=no
-            is_ucc_available=no is_xccl_available=no get_rank get_world_size""",
-        _ENUMS: "Backend DebugLevel GroupMember ReduceOp group=GroupMember reduce_op=ReduceOp",
+        _RANKS: """
+            Backend FileStore GroupMember HashStore P2POp PrefixStore ProcessGroup ReduceOp Store
+            TCPStore Work all_gather all_gather_coalesced all_gather_into_tensor
+            all_gather_object all_reduce all_reduce_coalesced all_to_all all_to_all_single barrier
+            batch_isend_irecv broadcast broadcast_object_list destroy_process_group gather
+            gather_object get_backend get_global_rank get_group_rank get_node_local_rank
+            get_pg_count get_process_group_ranks get_rank get_world_size group=GroupMember
+            init_process_group irecv is_available is_backend_available is_gloo_available
+            is_initialized is_mpi_available is_nccl_available is_torchelastic_launched isend
+            monitored_barrier new_group new_subgroups new_subgroups_by_enumeration recv
+            recv_object_list reduce reduce_op=ReduceOp reduce_scatter reduce_scatter_tensor
+            scatter scatter_object_list send send_object_list DistBackendError=DistributedError
+            DistError=DistributedError DistNetworkError=DistributedError DistStoreError
+            _all_gather_base=all_gather_into_tensor
+            _reduce_scatter_base=reduce_scatter_tensor""",
+        _ALONE: "is_ucc_available=no is_xccl_available=no",
+        _ENUMS: "DebugLevel",
         _MANY: """
-            DeviceMesh DistBackendError DistError DistNetworkError DistStoreError FileStore
-            HashStore P2POp PrefixStore ProcessGroup Reducer Store TCPStore Work
-            _rank_not_in_group all_gather all_gather_coalesced all_gather_into_tensor
-            all_gather_object all_reduce all_reduce_coalesced all_to_all all_to_all_single
-            barrier batch_isend_irecv broadcast broadcast_object_list destroy_process_group
-            gather gather_object get_backend get_backend_config get_debug_level
-            get_default_backend_for_device get_global_rank get_group_rank get_process_group_ranks
-            init_device_mesh init_process_group irecv isend monitored_barrier new_group
-            new_subgroups recv recv_object_list reduce reduce_scatter reduce_scatter_tensor
-            scatter scatter_object_list send send_object_list split_group supports_complex
-            _all_gather_base _reduce_scatter_base""",
+            DeviceMesh Reducer _rank_not_in_group get_backend_config get_debug_level
+            get_default_backend_for_device init_device_mesh split_group supports_complex""",
     },
     "distributed._composable": {_MANY: "checkpoint contract replicate"},
     "distributed._composable.fsdp": {
@@ -97,14 +101,15 @@ MODULES: Table = {
     "distributed.checkpoint.state_dict_loader": {_MANY: "_load_state_dict load load_state_dict"},
     "distributed.checkpoint.state_dict_saver": {_MANY: "async_save save save_state_dict"},
     "distributed.checkpoint.stateful": {_MANY: "Stateful"},
-    "distributed.constants": {_ENUMS: "default_pg_timeout=PROCESS_GROUP_TIMEOUT"},
+    "distributed.constants": {_RANKS: "default_pg_timeout"},
     "distributed.device_mesh": {_MANY: "DeviceMesh init_device_mesh"},
     "distributed.distributed_c10d": {
-        _ALONE: "_pg_map=NO_GROUPS is_initialized=no is_nccl_available=no is_xccl_available=no",
-        _ENUMS: "Backend GroupMember ReduceOp default_pg_timeout=PROCESS_GROUP_TIMEOUT",
-        _MANY: """
-            ProcessGroup Store _get_default_group _get_default_store _object_to_tensor
-            _tensor_to_object all_reduce get_process_group_ranks init_process_group""",
+        _RANKS: """
+            Backend GroupMember ProcessGroup ReduceOp Store _get_default_group=default_group
+            all_reduce default_pg_timeout get_process_group_ranks init_process_group
+            is_initialized is_nccl_available""",
+        _ALONE: "_pg_map=NO_GROUPS is_xccl_available=no",
+        _MANY: "_get_default_store _object_to_tensor _tensor_to_object",
     },
     "distributed.elastic": {},
     "distributed.elastic.multiprocessing": {},

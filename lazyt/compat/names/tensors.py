@@ -115,11 +115,11 @@ MODULES: Table = {
         _IN_PYTHON: "_add_batch_dim _remove_batch_dim CFunctionalizeInterpreterPtr TransformType",
     },
     "_C._distributed_c10d": {
-        Refused("lazyt trains in one process"): """
-            FakeProcessGroup FileStore HashStore Logger PrefixStore ProcessGroup ProcessGroupGloo
-            ProcessGroupNCCL Reducer Store TCPStore Work _DistributedBackendOptions
-            _register_process_group _resolve_process_group""",
-        Served("lazyt.compat.served.choices"): "ReduceOp",
+        Refused("lazyt's ranks are those of lazyt.distributed"): """
+            FakeProcessGroup Logger ProcessGroupGloo ProcessGroupNCCL Reducer
+            _DistributedBackendOptions _register_process_group _resolve_process_group""",
+        Served("lazyt.distributed"): """
+            FileStore HashStore PrefixStore ProcessGroup ReduceOp Store TCPStore Work""",
     },
     "_C._distributed_rpc": {
         Harmless("lazyt.compat.served.marks"): "_is_current_rpc_agent_set=no",

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import enum
-from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Any
 
 from lazyt.errors import UnsupportedNameError
 from lazyt.handle.layout import layout
 
 __all__ = [
-    "EMPTY_DICT", "FALSE", "FLEX_BLOCK", "NONE", "PROCESS_GROUP_TIMEOUT", "Backend",
-    "BackwardPrefetch", "CheckpointImpl", "DebugLevel", "GroupMember", "NoPipe",
-    "OperatorExportTypes", "OptState", "OptimStateKeyType", "ReduceOp", "ShardingStrategy",
-    "StateDictType", "TracerWarning", "TrainingMode",
+    "EMPTY_DICT", "FALSE", "FLEX_BLOCK", "NONE", "BackwardPrefetch", "CheckpointImpl",
+    "DebugLevel", "NoPipe", "OperatorExportTypes", "OptState", "OptimStateKeyType",
+    "ShardingStrategy", "StateDictType", "TracerWarning", "TrainingMode",
 ]  # fmt: skip
 
 NONE = None
@@ -28,8 +26,6 @@ LAYOUT_JAGGED, LAYOUT_MKLDNN = layout("jagged"), layout("_mkldnn")
 NO_LIBRARIES: frozenset[str] = frozenset()
 #: The default size of a block in flex_attention's masks.
 FLEX_BLOCK = 128
-#: How long PyTorch's groups of processes wait for each other by default.
-PROCESS_GROUP_TIMEOUT = timedelta(minutes=30)
 
 
 class TracerWarning(Warning):
@@ -118,55 +114,12 @@ class OptState(enum.Enum):
     STEPPED = 2
 
 
-class ReduceOp(enum.IntEnum):
-    """What reductions over processes compute."""
-
-    SUM = 0
-    AVG = 1
-    PRODUCT = 2
-    MIN = 3
-    MAX = 4
-    BAND = 5
-    BOR = 6
-    BXOR = 7
-    PREMUL_SUM = 8
-
-
-ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]
-
-
 class DebugLevel(enum.IntEnum):
     """How much PyTorch's distributed package reports."""
 
     OFF = 0
     INFO = 1
     DETAIL = 2
-
-
-class Backend(str):
-    """The name of a library for communication between processes, in small letters."""
-
-    UNDEFINED: ClassVar = "undefined"
-    GLOO: ClassVar = "gloo"
-    NCCL: ClassVar = "nccl"
-    UCC: ClassVar = "ucc"
-    MPI: ClassVar = "mpi"
-    XCCL: ClassVar = "xccl"
-    FAKE: ClassVar = "fake"
-    backend_list: ClassVar = ["undefined", "gloo", "nccl", "xccl", "ucc", "mpi", "fake"]
-    default_device_backend_map: ClassVar = {"cpu": "gloo", "cuda": "nccl"}
-
-    __slots__ = ()
-
-    def __new__(cls, name: str) -> Backend:
-        return str.__new__(cls, name.lower())
-
-
-class GroupMember:
-    """The groups of processes that exist: none."""
-
-    WORLD = None
-    NON_GROUP_MEMBER = -100
 
 
 class CheckpointImpl(enum.Enum):

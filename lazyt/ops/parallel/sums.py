@@ -99,14 +99,12 @@ def reduce_shares(
         total = _finished([_row(gathered, i) for i in starts], order, function)
         return build.reshape(_mean(total, shares, reduction), first.shape)
     chunk = -(-n // ranks.size)
-    rows = [build.reshape(_filled(item, chunk * ranks.size), (ranks.size, chunk)) for item in flat]
     # To each rank its columns of all of this rank's rows.
-    sent = rows[0] if len(rows) == 1 else build.concat(
-        [build.reshape(row, (ranks.size, 1, chunk)) for row in rows], 1
-    )  # fmt: skip
-    sent = build.reshape(sent, (ranks.size * len(rows), chunk))
+    parts = [build.reshape(_filled(f, chunk * ranks.size), (ranks.size, 1, chunk)) for f in flat]
+    sent = parts[0] if len(parts) == 1 else build.concat(parts, 1)
+    sent = build.reshape(sent, (ranks.size * len(flat), chunk))
     received = [len(part) for part in every]
-    pieces = all_to_all(sent, ranks, [len(rows)] * ranks.size, received)
+    pieces = all_to_all(sent, ranks, [len(flat)] * ranks.size, received)
     total = _finished([_row(pieces, i) for i in range(held)], order, function)
     whole = all_gather(_mean(total, shares, reduction), ranks)
     if chunk * ranks.size != n:
@@ -125,9 +123,7 @@ def reduce_scatter(node: Node, ranks: Ranks, reduction: str = "sum") -> Node:
     from lazyt.ops.parallel.collectives import all_to_all
 
     each = [rows] * ranks.size
-    pieces = build.reshape(
-        all_to_all(node, ranks, each, each), (ranks.size, rows, *node.shape[1:])
-    )
+    pieces = build.reshape(all_to_all(node, ranks, each, each), (ranks.size, rows, *node.shape[1:]))
     values = [build.reshape(_row(pieces, i), (rows, *node.shape[1:])) for i in range(ranks.size)]
     return _mean(combine(values, REDUCTIONS[reduction]), ranks.size, reduction)
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lazyt.ir.graph import Node, source_text, topological
+from lazyt.ops.leaves import INPUT
 from lazyt.ops.parallel.collectives import COLLECTIVE, CollectiveParams, renumber, runners
 from lazyt.runtime.memory import Buffer
 from lazyt.runtime.ranks.engine import Transfer
@@ -59,8 +60,7 @@ def start_made(realize: Realize) -> None:
     """Starts what has been made, in order; computes the operands. Raises RankFailure."""
     with _working:
         while _made:
-            _start(_made[0], realize)
-            _made.pop(0)
+            _start_first(realize)
         renumber()
 
 
@@ -73,14 +73,21 @@ def advance(realize: Realize) -> None:
         _advancing.append(True)
         try:
             while _made:
-                needed = [n for n in _before(_made[0].inputs[0]) if not is_complete(n)]
-                if needed:
+                if not all(map(is_complete, _before(_made[0].inputs[0]))):
                     return
-                _start(_made[0], realize)
-                _made.pop(0)
+                _start_first(realize)
             renumber()
         finally:
             _advancing.pop()
+
+
+def _start_first(realize: Realize) -> None:
+    """Starts the first that was made. One whose operand has no values, in a function that ``vmap``
+    or another transform looks at, is none of the program's."""
+    order = topological([_made[0].inputs[0]], lambda item: item.data is not None)
+    if not any(item.op is INPUT and item.data is None for item in order):
+        _start(_made[0], realize)
+    _made.pop(0)
 
 
 _advancing: list[bool] = []
@@ -108,8 +115,7 @@ def start(calls: Sequence[Node], realize: Realize) -> None:
     with _working:
         wanted = set(calls)
         while _made and not wanted.isdisjoint(_made):
-            _start(_made[0], realize)
-            _made.pop(0)
+            _start_first(realize)
         for call in sorted(calls, key=lambda node: node.params.number):
             if call.data is None and call not in _started:
                 _start(call, realize)

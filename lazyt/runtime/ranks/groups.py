@@ -113,7 +113,7 @@ class Group:
             target[:] = 0
         if sum(map(bool, sent)) > 1:  # the same for several
             source = np.concatenate([source] * sum(map(bool, sent)))
-        return self.comm.all_to_all(source, sent, target[: sum(received)], received)
+        return self.comm.all_to_all(source[: sum(sent)], sent, target[: sum(received)], received)
 
     def wait(self, transfer: Transfer, number: int = -1, patience: float | None = None) -> None:
         """Waits until a transfer is complete; raises RankFailure when a rank fails meanwhile, and

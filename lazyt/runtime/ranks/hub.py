@@ -119,16 +119,23 @@ class Hub:
             self._closed = True
             self._changed.notify_all()
         with contextlib.suppress(OSError):
-            self._server.close()
+            self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
         for rank in list(self._ranks.values()):
             with contextlib.suppress(OSError):
-                rank.connection.close()
+                rank.connection.shutdown(socket.SHUT_RDWR)
 
     def wait_until_left(self, seconds: float) -> None:
-        """Waits until all ranks that have joined are gone; ``seconds`` for the first to join."""
+        """Waits until all ranks that have joined are gone; ``seconds`` for the first to join. After
+        a failure some may be stopped for good: it does not wait for these for long."""
+
+        def all_gone() -> bool:
+            return all(rank.gone for rank in self._ranks.values())
+
         with self._changed:
             self._changed.wait_for(lambda: self._ranks, seconds)
-            self._changed.wait_for(lambda: all(rank.gone for rank in self._ranks.values()))
+            self._changed.wait_for(lambda: self._failure is not None or all_gone())
+            self._changed.wait_for(all_gone, _AFTER_FAILURE)
 
     # ------------------------------------------------------------------ connections
 
@@ -202,7 +209,7 @@ class Hub:
             with self._changed:
                 rank.over = True
                 self._changed.notify_all()
-            self._look_for_missing(number)
+            self._look_for_missing()
             if len(self._ranks) == self.size and all(r.over for r in self._ranks.values()):
                 for other in list(self._ranks.values()):
                     self._tell(other, {"tell": "over"})
@@ -264,24 +271,27 @@ class Hub:
         elif agreed:
             for other in agreed:
                 self._tell(self._ranks[other], {"tell": "agreed", "group": name, "number": count})
-        self._look_for_missing(None)
+        self._look_for_missing()
 
-    def _look_for_missing(self, number: int | None) -> None:
+    def _look_for_missing(self) -> None:
         """Fails when a rank has ended that others wait for."""
         with self._changed:
-            found = None
-            for name, group in self._groups.items():
-                for count, call in group.open.items():
-                    for rank in group.ranks:
-                        known = self._ranks.get(rank)
-                        if rank not in call.texts and known is not None and known.over:
-                            other, (text, line) = next(iter(call.texts.items()))
-                            found = rank, (
-                                f"it has ended, and rank {other} comes to collective {count} of "
-                                f"group {name!r}, {text}, at {line}"
-                            )
-        if found is not None:
-            self.fail(*found)
+            open_calls = [
+                (name, count, call, rank)
+                for name, group in self._groups.items()
+                for count, call in group.open.items()
+                for rank in group.ranks
+                if rank not in call.texts
+            ]
+        for name, count, call, rank in open_calls:
+            known = self._ranks.get(rank)
+            if known is not None and known.over:
+                other, (text, line) = next(iter(call.texts.items()))
+                self.fail(
+                    rank,
+                    f"it has ended, and rank {other} comes to collective {count} of group "
+                    f"{name!r}, {text}, at {line}",
+                )
 
     def missing(self, name: str, count: int) -> list[int]:
         """The ranks that have not come to a collective of a group."""
@@ -375,17 +385,29 @@ def _refused(number: int, hub: Hub) -> str:
     return f"there is a rank {number} already ({hub._ranks[number].who})"
 
 
-#: Seconds in which somebody has to join.
-_JOINING = 600.0
+#: Seconds in which somebody has to join, and in which ranks hear of a failure.
+_JOINING, _AFTER_FAILURE = 600.0, 30.0
 
 
 def start(size: int, host: str, port: int, patience: float) -> int:
     """Starts a hub in a process; the port where it listens. Raises DistributedError."""
     import subprocess
 
-    command = [sys.executable, "-m", "lazyt.runtime.ranks.hub", str(size), host, str(port), str(patience)]
+    command = [
+        sys.executable,
+        "-m",
+        "lazyt.runtime.ranks.hub",
+        str(size),
+        host,
+        str(port),
+        str(patience),
+    ]
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,  # it must not hold on to a terminal or a pipe of this process
+        start_new_session=True,
     )
     assert process.stdout is not None
     line = process.stdout.readline().decode().strip()

@@ -49,8 +49,24 @@ def connect(address: tuple[str, int], seconds: float) -> socket.socket:
         return made
 
 
+class _Connection:
+    """A connection that is closed when nobody refers to it: when its thread ends."""
+
+    def __init__(self, made: socket.socket) -> None:
+        self.socket = made
+
+    def __del__(self) -> None:
+        self.socket.close()
+
+
+class _Own(threading.local):
+    """The connection of a thread."""
+
+    connection: _Connection | None = None
+
+
 class Client:
-    """Values that ranks store for each other: requests to the hub, one at a time.
+    """Values that ranks store for each other: requests to the hub, each thread's one at a time.
 
     Args:
         address: of the hub.
@@ -59,23 +75,26 @@ class Client:
 
     def __init__(self, address: tuple[str, int], seconds: float = 300.0) -> None:
         self.address = address
-        self._lock = threading.Lock()
-        self._connection = connect(address, seconds)
-        send(self._connection, {"do": "hello"})
+        self._own = _Own()
+        self._connect(seconds)
+
+    def _connect(self, seconds: float) -> _Connection:
+        self._own.connection = made = _Connection(connect(self.address, seconds))
+        send(made.socket, {"do": "hello"})
+        return made
 
     def ask(self, message: dict[str, Any], body: bytes = b"") -> tuple[dict[str, Any], bytes]:
         """The hub's answer. Raises DistributedError with what it says is wrong."""
-        with self._lock:
-            send(self._connection, message, body)
-            reply, value = receive(self._connection)
+        connection = (self._own.connection or self._connect(10.0)).socket
+        send(connection, message, body)
+        reply, value = receive(connection)
         if "error" in reply:
             raise DistributedError(str(reply["error"]))
         return reply, value
 
     def close(self) -> None:
-        """Ends the connection."""
-        with contextlib.suppress(OSError):
-            self._connection.close()
+        """Ends this thread's connection."""
+        self._own.connection = None
 
 
 class Member:
@@ -107,6 +126,7 @@ class Member:
         send(self._connection, {"do": "join", "rank": rank, "who": who})
         first, _ = receive(self._connection)
         if first.get("tell") != "joined":
+            self._connection.close()
             raise DistributedError(str(first.get("why", "the hub refuses this rank")))
         for work in (self._listen, self._beat):
             threading.Thread(target=work, daemon=True, name="lazyt-rank").start()
@@ -194,6 +214,13 @@ class Member:
         """Says that this rank has ended as it should."""
         with contextlib.suppress(Closed):
             self._say({"do": "leave"})
+
+    def close(self) -> None:
+        """Ends the connection, without a word to the others."""
+        self.all_over = True
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+        self._connection.close()
 
     def wait_until_over(self) -> bool:
         """After ``leave``: waits until all ranks have left. False when one has failed."""
