@@ -58,6 +58,10 @@ ROOMS: dict[str, frozenset[str]] = {
     "bench": API | {"front"},  # asks the machine, and times the user's API
     # makes graphs and programs, and checks what each stage of the compiler makes of them
     "testing": API | {"front", "nn", "optim"},
+    "distributed": API,  # values move between ranks as nodes of graphs
+    "nn": frozenset(
+        {"distributed", "api", "errors", "config", "linalg"}
+    ),  # DistributedDataParallel
     "masked": frozenset({"nn", "linalg", "api", "errors", "config"}),
     "ao": frozenset({"nn", "api", "errors", "config"}),  # observers are modules
     # parameters and graphs have fake tensors; masked tensors have functions of masks

@@ -42,8 +42,8 @@ _REASONS: tuple[tuple[str, str], ...] = (
         r"|bits?(\d\w*)?|choose_qparams\w*",
     ),
     (
-        "lazyt's ranks have whole models and parts of the batch (lazyt.distributed: all ranks call the "
-        "same collectives); this is not there",
+        "lazyt's ranks have whole models and parts of the batch (lazyt.distributed: all ranks "
+        "call the same collectives); this is not there",
         r"distributed\w*",
     ),
     (

@@ -222,7 +222,7 @@ def reduce(
     if found is None:
         return None
     root = _rank_of(found[0], dst, group_dst, "dst")
-    rows, total = sums.gather_to(node, found[1], root, reduction_of(op))
+    rows, total = build.gather_to(node, found[1], root, reduction_of(op))
     return _sent(rows, async_op) if total is None else finish([(tensor, total)], async_op)
 
 
@@ -338,7 +338,7 @@ def reduce_scatter(
     if len(nodes) != found[1].size:
         raise ValueError(f"input_list has {len(nodes)} tensors for {found[1].size} ranks")
     _same_kind([output, *input_list], "reduce_scatter")
-    total = sums.reduce_scatter(joined(nodes), found[1], reduction_of(op))
+    total = build.reduce_scatter(joined(nodes), found[1], reduction_of(op))
     return finish([(output, total)], async_op)
 
 
@@ -365,7 +365,7 @@ def reduce_scatter_tensor(
     _same_kind([output, input], "reduce_scatter_tensor")
     if prod(node.shape) != prod(shown.shape) * found[1].size:
         raise ValueError("input tensor must be the same size as output size times world size")
-    total = sums.reduce_scatter(ops.reshape(node, (prod(node.shape),)), found[1], reduction_of(op))
+    total = build.reduce_scatter(ops.reshape(node, (prod(node.shape),)), found[1], reduction_of(op))
     return finish([(output, total)], async_op)
 
 
@@ -469,7 +469,7 @@ def gather(
         raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
     if not mine and gather_list:
         raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
-    rows = sums.rows_to(ops.reshape(node, (prod(node.shape),)), ranks, root)
+    rows = build.rows_to(ops.reshape(node, (prod(node.shape),)), ranks, root)
     if not mine:
         return _sent(rows, async_op)
     outputs = _values(gather_list, "gather_list")

@@ -10,7 +10,7 @@ from typing import Any
 from lazyt.errors import DistributedError
 from lazyt.handle import pending
 from lazyt.ir.graph import Node
-from lazyt.ops.parallel.sums import REDUCTIONS
+from lazyt.ops.parallel.collectives import REDUCTIONS
 from lazyt.plan import planning
 from lazyt.plan.control import collectives
 from lazyt.runtime.ranks.engine import Transfer

@@ -41,6 +41,7 @@ class State(NamedTuple):
 
 
 _PLANNING, _LOADING = "plan.build.lock", "runtime.cpu.execute._loading"
+_RANKS = "plan.control.collectives._working"
 
 #: By module: names with guards and meanings.
 _TABLE: dict[str, dict[str, tuple[str, str]]] = {
@@ -74,6 +75,10 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "cuda.streams": {
         "_made": ("atomic", "queues of a device that streams share"),
         "_turns": ("atomic", "which of the queues is next"),
+    },
+    "distributed.process_groups": {
+        "_hooked": ("atomic", "whether the end of the process is watched"),
+        "_now": ("distributed.process_groups._changing", "this process among the ranks"),
     },
     "distributions.constraint_registry": {
         "biject_to": ("import", "bijections by constraint"),
@@ -217,6 +222,10 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "ops.builders": {"_calls": ("atomic", "memo: expressions of scalar functions")},
     "ops.control.bodies": {"_derived": ("atomic", "memo: bodies of derivatives, weakly")},
     "ops.leaves": {"_uids": ("atomic", "numbers of values that are no constants")},
+    "ops.parallel.collectives": {
+        "_known": ("atomic", "collectives that were made, weakly"),
+        "_next": ("atomic", "the number of the next collective"),
+    },
     "ops.registry": {"OPS": ("import", "ops by name")},
     "optim.optimizer": {"captured_steps": ("atomic", "captured steps by optimizer, weakly")},
     "plan.build": {"recorder": ("user", "what writes plans down, in a capture")},
@@ -231,6 +240,11 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "plan.guarded_plans": {"_known": (_PLANNING, "functions that launch known plans, by root")},
     "runtime.cpu.progress": {"_current": ("thread", "what the thread waits for")},
     "plan.server": {"_stopped": ("atomic", "compile server: whether to leave background work")},
+    "plan.control.collectives": {
+        "_advancing": (_RANKS, "whether collectives are being started"),
+        "_made": (_RANKS, "collectives that are not started yet, in order"),
+        "_started": (_RANKS, "collectives that are under way"),
+    },
     "plan.control.loops": {"_steps": (_PLANNING, "plans of loops' bodies, weakly")},
     "plan.device_plans": {"_announced": ("atomic", "library calls that were warned of")},
     "plan.tiers": {"_queue": ("plan.tiers._queue._lock", "plans that wait for a compiler")},
@@ -274,6 +288,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "runtime.cuda.execute": {"_loaded": ("runtime.cuda.execute._lock", "modules by program")},
     "runtime.events": {"_events": ("atomic", "what was compiled and captured lately, and why")},
     "runtime.memory": {"pool": ("runtime.memory.pool.lock", "free memory of the host")},
+    "runtime.ranks.groups": {"groups": ("runtime.ranks.groups._adding", "groups of ranks by name")},
     "runtime.winners": {"known": ("atomic", "what tuning found, as read from disk")},
     "serialization": {"_allowed": ("user", "add_safe_globals")},
     "serialization.writing": {"_names": ("atomic", "memo: names that pickles hold")},

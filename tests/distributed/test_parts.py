@@ -15,7 +15,7 @@ from lazyt import ops
 from lazyt.errors import DistributedError, ShapeError
 from lazyt.ir.dtypes import float32
 from lazyt.ir.graph import Node
-from lazyt.ops.parallel import sums
+from lazyt.ops.parallel import collectives, sums
 from lazyt.ops.parallel.collectives import Ranks
 from lazyt.runtime.ranks.hub import Hub
 from lazyt.runtime.ranks.member import Member, RankFailure
@@ -36,14 +36,14 @@ def _leaves(count: int) -> list[Node]:
 def test_every_division_has_the_tree_of_all(shares: int) -> None:
     """Subtrees that ranks add up by themselves are parts of the one tree over all shares."""
     values = [ops.variable(ops.input_((1,), float32), i) for i in range(shares)]
-    whole = sums.combine(values, "add")
+    whole = collectives.combine(values, "add")
     for size in range(1, shares + 1):
         counts = sums.divide(shares, size)
         found, order = [], []
         for rank in range(size):
             start = sum(counts[:rank])
             for first, count in sums.spans(start, counts[rank]):
-                found.append(sums.combine(values[first : first + count], "add"))
+                found.append(collectives.combine(values[first : first + count], "add"))
                 order.append((first, count))
         assert sums._finished(found, order, "add") is whole  # equal nodes are one
 
@@ -52,7 +52,7 @@ def test_too_few_shares_are_refused() -> None:
     with pytest.raises(ShapeError, match="should have 1 of 2"):
         sums.reduce_shares(_leaves(2), Ranks("none", 1, 3), 2)
     with pytest.raises(ShapeError, match="do not divide"):
-        sums.reduce_scatter(ops.input_((5,), float32), Ranks("none", 1, 3))
+        collectives.reduce_scatter(ops.input_((5,), float32), Ranks("none", 1, 3))
 
 
 @pytest.mark.parametrize("kind", ["hash", "file", "tcp", "prefix"])

@@ -148,7 +148,7 @@ cases = {
     "permute": (lambda x: collectives.permute(x, ranks, [(0, 2), (2, 1)]), (2, 2)),
     "sum": (lambda x: sums.all_reduce(x, ranks), (5,)),
     "long sum": (lambda x: sums.all_reduce(x, ranks), (5000,)),
-    "scatter": (lambda x: sums.reduce_scatter(x, ranks), (6, 2)),
+    "scatter": (lambda x: collectives.reduce_scatter(x, ranks), (6, 2)),
 }
 for name, (function, shape) in cases.items():
     x = lazyt.randn(shape, dtype=lazyt.float64).requires_grad_()

@@ -1,10 +1,10 @@
 """``collective``: values move between the ranks of a group.
 
 All ranks have the same op at the same place of their order. Only movement is an op; a sum over
-ranks is an ordinary graph on what was gathered (``sums.py``), so that its order is lazyt's, it is
-differentiated and fused like any other, and prints. The op cannot stand in a kernel: a graph with
-collectives runs in steps (``lazyt/plan/collectives.py``), and what does not depend on one is
-computed while it is under way.
+ranks is an ordinary graph on what was gathered (here and in ``sums.py``), so that its order is
+lazyt's, it is differentiated and fused like any other, and prints. The op cannot stand in a kernel:
+a graph with collectives runs in steps (``lazyt/plan/control/collectives.py``), and what does not
+depend on one is computed while it is under way.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from weakref import WeakSet
 from lazyt.errors import InternalError, ShapeError
 from lazyt.ir.graph import Node, Type, make
 from lazyt.ops import builders as build
-from lazyt.ops.parallel import sums
 from lazyt.ops.registry import define_op, linear_jvp
 
 
@@ -79,12 +78,12 @@ def _evaluate(node: Node, array: Any) -> Any:
 def _vjp(node: Node, cotangent: Node) -> list[Node | None]:
     params: CollectiveParams = node.params
     if params.kind == "all_gather":
-        return [sums.reduce_scatter(cotangent, like(params))]
+        return [reduce_scatter(cotangent, like(params))]
     if params.kind == "all_to_all":
         return [all_to_all(cotangent, like(params), params.received, params.sent)]
     if params.kind == "permute":
         return [permute(cotangent, like(params), [(b, a) for a, b in params.pairs])]
-    return [sums.reduce(cotangent, like(params), params.root)]
+    return [reduce(cotangent, like(params), params.root)]
 
 
 def _batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
@@ -167,3 +166,75 @@ def broadcast(node: Node, ranks: Ranks, root: int) -> Node:
 def permute(node: Node, ranks: Ranks, pairs: Sequence[tuple[int, int]]) -> Node:
     """For each pair, the value of the first rank on the second; zeros elsewhere."""
     return _made(node, ranks, "permute", pairs=tuple(pairs))
+
+
+# Reductions of what was gathered, by one tree.
+
+#: By how PyTorch calls a reduction, the scalar function of two values.
+REDUCTIONS = {
+    "sum": "add", "avg": "add", "product": "mul", "max": "maximum", "min": "minimum",
+    "band": "bitwise_and", "bor": "bitwise_or", "bxor": "bitwise_xor",
+}  # fmt: skip
+
+
+def combine(values: Sequence[Node], function: str) -> Node:
+    """All values by one tree: pairs of neighbours first, then pairs of these."""
+    level = list(values)
+    while len(level) > 1:
+        pairs = [build.apply(function, a, b) for a, b in zip(level[::2], level[1::2])]
+        level = pairs + level[len(level) // 2 * 2 :]
+    return level[0]
+
+
+def reduce_scatter(node: Node, ranks: Ranks, reduction: str = "sum") -> Node:
+    """The reduction over ranks of this rank's part of the rows: ``[n * size, ...]`` becomes
+    ``[n, ...]``. Raises ShapeError where the ranks do not divide the rows."""
+    if not node.shape or node.shape[0] % ranks.size:
+        raise ShapeError(f"reduce_scatter: {ranks.size} ranks do not divide {list(node.shape)}")
+    rows = node.shape[0] // ranks.size
+    if ranks.size == 1:
+        return mean(node, 1, reduction)
+    each = [rows] * ranks.size
+    pieces = build.reshape(all_to_all(node, ranks, each, each), (ranks.size, rows, *node.shape[1:]))
+    values = [build.reshape(row(pieces, i), (rows, *node.shape[1:])) for i in range(ranks.size)]
+    return mean(combine(values, REDUCTIONS[reduction]), ranks.size, reduction)
+
+
+def rows_to(node: Node, ranks: Ranks, root: int) -> Node:
+    """The values of all ranks as rows of one on rank ``root``, no rows on the others."""
+    sent = [int(rank == root) for rank in range(ranks.size)]
+    one = build.reshape(node, (1, *node.shape))
+    return all_to_all(one, ranks, sent, [int(ranks.rank == root)] * ranks.size)
+
+
+def gather_to(node: Node, ranks: Ranks, root: int, reduction: str) -> tuple[Node, Node | None]:
+    """What moves the values of all ranks to ``root``, and there their reduction; else None."""
+    rows = rows_to(node, ranks, root)
+    if ranks.rank != root:
+        return rows, None
+    values = [build.reshape(row(rows, i), node.shape) for i in range(ranks.size)]
+    return rows, mean(combine(values, REDUCTIONS[reduction]), ranks.size, reduction)
+
+
+def reduce(node: Node, ranks: Ranks, root: int, reduction: str = "sum") -> Node:
+    """The reduction over ranks on rank ``root``; zeros on the others."""
+    _, total = gather_to(node, ranks, root, reduction)
+    if total is None:
+        return build.broadcast_to(build.constant(0, node.dtype), node.shape)
+    return total
+
+
+def mean(total: Node, count: int, reduction: str) -> Node:
+    """``total / count`` of an average."""
+    if reduction != "avg" or count == 1:
+        return total
+    return build.apply("div", total, build.broadcast_to(
+        build.constant(count, total.dtype), total.shape
+    ))  # fmt: skip
+
+
+def row(node: Node, number: int) -> Node:
+    """One of the rows of a value."""
+    starts = (number, *(0,) * (len(node.shape) - 1))
+    found = build.slice_(node, starts, (1, *node.shape[1:]), (1,) * len(node.shape))
+    return build.reshape(found, node.shape[1:])

@@ -18,6 +18,7 @@ import numpy as np
 from lazyt.ir.graph import Node, source_text, topological
 from lazyt.ops.leaves import INPUT
 from lazyt.ops.parallel.collectives import COLLECTIVE, CollectiveParams, renumber, runners
+from lazyt.runtime.interpreter import load, store
 from lazyt.runtime.memory import Buffer
 from lazyt.runtime.ranks.engine import Transfer
 from lazyt.runtime.ranks.groups import Collective, Group, as_bytes, named, note_transfer
@@ -184,10 +185,11 @@ def _sized(call: Node) -> Collective:
 def _alone(node: Node, array: Any) -> Any:
     """A collective by itself, for the interpreter."""
     group = named(node.params.group)
-    source = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    target = np.empty(node.nbytes, np.uint8)
+    # 16-bit floats travel as other ranks have them in memory.
+    stored = np.ascontiguousarray(store(array, node.inputs[0].dtype))
+    source, target = stored.reshape(-1).view(np.uint8), np.empty(node.nbytes, np.uint8)
     group.run(_sized(node), source, target, description(node), source_text(node.source))
-    return target.view(array.dtype).reshape(node.shape)
+    return load(target.view(stored.dtype).reshape(node.shape), node.dtype)
 
 
 def note(call: Node) -> dict[str, Any]:
