@@ -548,6 +548,8 @@ class Optimizer(Hooked):
             for parameter in group["params"]:
                 grad = parameter.grad
                 if grad is not None:
+                    if grad.layout is not lazyt.strided:
+                        return False
                     node = grad.node
                     return grad._view is None and node.data is not None and not node.inputs
         return False
