@@ -341,7 +341,7 @@ def compare(
                 both += 1
             else:
                 failed[test] = f"{outcome}: {found.reasons.get(test, '')}"
-        if found.broken:
+        if found.broken and record["passed"]:
             broken[name] = found.broken
     return Result(suite, tests, both, failed, broken)
 
@@ -402,7 +402,7 @@ def causes(result: Result) -> list[tuple[str, int]]:
     """The reasons of what fails, without their numbers, and how many tests have each."""
     counts: Counter[str] = Counter()
     for why in result.failed.values():
-        counts[re.sub(r"0x[0-9a-f]+|\d[\d.e+-]*", "N", why)[:160]] += 1
+        counts[re.sub(r"0x[0-9a-f]+|\d[\d.e+-]*", "N", why)] += 1
     return counts.most_common()
 
 
@@ -435,7 +435,7 @@ MOST_CAUSES = 8
 
 
 def _plain(text: str) -> str:
-    short = " ".join(text.split())
+    short = " ".join(text.replace(f"{BUILD}/", "").split())
     short = short if len(short) <= 170 else short[:167] + "..."
     return short.replace("`", "'").replace("|", "/")
 
