@@ -123,3 +123,17 @@ def test_nonsense_at_the_hubs_port() -> None:
     assert member.failure is None
     member.close()
     hub.close()
+
+
+def test_placements_are_values() -> None:
+    from lazyt.distributed.placements import Partial, Replicate, Shard, StridedShard
+
+    assert Shard(1) == Shard(1) != Shard(0) != Replicate()
+    assert len({Replicate(), Replicate(), Partial(), Partial("avg")}) == 3
+    assert Shard(1).is_shard(1) and not Shard(1).is_shard(0) and not Shard(1).is_replicate()
+    assert Partial().is_partial("sum") and not Partial().is_partial("avg")
+    assert StridedShard(0, split_factor=2).is_shard(0)
+    assert StridedShard(0, split_factor=2) != Shard(0)
+    assert [repr(p) for p in (Shard(0), Replicate(), Partial("max"))] == [
+        "Shard(dim=0)", "Replicate()", "Partial(max)",
+    ]  # fmt: skip

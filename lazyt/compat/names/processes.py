@@ -10,6 +10,7 @@ __all__ = ["MODULES"]
 _ALONE = Harmless("lazyt.compat.served.single_process")
 _ENUMS = Served("lazyt.compat.served.choices")
 _RANKS = Served("lazyt.distributed")
+_PLACEMENTS = Served("lazyt.distributed.placements")
 _MANY = Refused("lazyt's ranks have whole models and parts of the batch; this is not there yet")
 
 MODULES: Table = {
@@ -44,7 +45,10 @@ MODULES: Table = {
             AsyncCollectiveTensor all_gather_tensor all_reduce all_to_all_single
             all_to_all_single_autograd permute_tensor reduce_scatter_tensor wait_tensor""",
     },
-    "distributed._tensor": {_MANY: "DTensor DeviceMesh Partial Replicate Shard distribute_tensor"},
+    "distributed._tensor": {
+        _MANY: "DTensor DeviceMesh distribute_tensor",
+        _PLACEMENTS: "Partial Replicate Shard",
+    },
     "distributed._tensor.experimental": {_MANY: "implicit_replication"},
     "distributed._tools": {},
     "distributed.algorithms": {},
@@ -173,8 +177,9 @@ MODULES: Table = {
     "distributed.run": {_MANY: "elastic_launch get_args_parser main run"},
     "distributed.tensor": {
         _MANY: """
-            DTensor DeviceMesh Partial Placement Replicate Shard distribute_module
-            distribute_tensor empty full init_device_mesh ones rand randn zeros""",
+            DTensor DeviceMesh distribute_module distribute_tensor empty full init_device_mesh
+            ones rand randn zeros""",
+        _PLACEMENTS: "Partial Placement Replicate Shard",
     },
     "distributed.tensor._utils": {_MANY: "compute_local_shape_and_global_offset"},
     "distributed.tensor.experimental": {_MANY: "context_parallel implicit_replication local_map"},
@@ -185,7 +190,7 @@ MODULES: Table = {
             SequenceParallel loss_parallel parallelize_module""",
     },
     "distributed.tensor.placement_types": {
-        _MANY: "Partial Placement Replicate Shard _StridedShard"
+        _PLACEMENTS: "Partial Placement Replicate Shard _StridedShard=StridedShard",
     },
     "distributed.utils": {_MANY: "_sync_module_states _verify_param_shape_across_processes"},
     "multiprocessing.reductions": {_MANY: "init_reductions reduce_tensor"},
