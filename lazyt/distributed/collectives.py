@@ -17,6 +17,7 @@ from lazyt.distributed.process_groups import (
     ProcessGroup,
     get_group_rank,
     group_of,
+    on_destroy,
     ranks_of,
 )
 from lazyt.distributed.works import ReduceOp, TransferWork, Work, reduction_of
@@ -40,6 +41,7 @@ __all__ = [
 ]  # fmt: skip
 
 build.on_made.append(running.made)
+on_destroy.append(running.forget)
 pending.before_realizing.append(lambda: running.advance(planning.realize))
 
 Written = list[tuple[Tensor, Node]]

@@ -34,8 +34,10 @@ def test_each_number_of_an_operation_is_a_size_or_says_which_axes() -> None:
         "sign", "points", "pairs",
         # of loops and branches, which stand between plans
         "body", "constants", "carries", "length", "reverse", "history", "then", "other", "test",
+        # of collectives, which do too
+        "group", "rank", "size", "number", "sent", "received", "root",
     }  # fmt: skip
-    names = {name for op in OPS.values() for name in field_names(op.params) or ()}
+    names = {name for op in map(OPS.get, list(OPS)) for name in field_names(op.params) or ()}
     axes = {name for name in names if dynamic_shapes._AXES.search(f"{name}=(0, 1)")}
     assert axes == {"axes", "axis", "batch", "batched", "left", "right", "out", "result"}
     assert names - axes <= values, "say whether they are sizes (`_AXES` in sizes.py)"

@@ -53,8 +53,10 @@ _working = threading.RLock()
 
 
 def made(node: Node) -> None:
-    """Notes a collective that the program has made: the group's next one."""
-    _made.append(node)
+    """Notes a collective that the program has made: the group's next one. A lone rank runs its own
+    where a value is needed, as nobody waits for it."""
+    if node.params.size > 1:
+        _made.append(node)
 
 
 def start_made(realize: Realize) -> None:
@@ -85,10 +87,10 @@ def advance(realize: Realize) -> None:
 def _start_first(realize: Realize) -> None:
     """Starts the first that was made. One whose operand has no values, in a function that ``vmap``
     or another transform looks at, is none of the program's."""
-    order = topological([_made[0].inputs[0]], lambda item: item.data is not None)
+    first = _made.pop(0)
+    order = topological([first.inputs[0]], lambda item: item.data is not None)
     if not any(item.op is INPUT and item.data is None for item in order):
-        _start(_made[0], realize)
-    _made.pop(0)
+        _start(first, realize)
 
 
 _advancing: list[bool] = []
@@ -135,7 +137,7 @@ def finish(call: Node) -> None:
 
 
 def forget() -> None:
-    """Forgets what is under way: a rank has failed."""
+    """Forgets what has not begun and what is under way: the groups are destroyed."""
     _made.clear()
     _started.clear()
 
