@@ -2,15 +2,19 @@
 
     python -m lazyt run examples/char_gpt.py [--steps 1500] [--no-compile] [--write 400]
                                              [--checkpoint FILE] [--every 100]
+    python -m lazyt.distributed.run --nproc-per-node 4 --lazyt examples/char_gpt.py --exact 8
 
 The text is that of the help topics that come with every Python (`pydoc_data.topics`). Four layers
 of width 128, contexts of 128 characters, batches of 16. In the end it writes some text of its own.
 With a checkpoint file, training that was interrupted goes on where that was written, to the bit.
+With `--exact 8` each batch is cut into eight shares, which several processes divide among them: the
+losses and weights are the same to the bit for any number of processes (lazyt only).
 With PyTorch it runs as `python examples/char_gpt.py`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 from collections.abc import Callable
@@ -118,13 +122,20 @@ def make_optimizer(net: GPT, steps: int) -> tuple[torch.optim.Optimizer, Any]:
     return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
 
 
-def make_step(net: GPT, optimizer: torch.optim.Optimizer) -> Callable[[Tensor], Tensor]:
-    """What a batch does to the network; gives the loss before it."""
+def make_step(
+    net: GPT, optimizer: torch.optim.Optimizer, shares: Any = None
+) -> Callable[[Tensor], Tensor]:
+    """What a batch does to the network; gives the loss before it. ``shares``: in how many of them,
+    and on which ranks."""
 
     def step(codes: Tensor) -> Tensor:
         optimizer.zero_grad()
-        loss = net.loss(codes)
-        loss.backward()
+        if shares is None:
+            loss = net.loss(codes)
+            loss.backward()
+        else:
+            own = codes[shares.rows(len(codes))]
+            loss = shares.backward(net.loss, own, parameters=net.parameters())
         nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         optimizer.step()
         return loss.detach()
@@ -158,13 +169,20 @@ class Checkpoint:
 
 
 def train(
-    net: GPT, text: Text, steps: int, compiled: bool, path: str = "", every: int = 100
+    net: GPT,
+    text: Text,
+    steps: int,
+    compiled: bool,
+    path: str = "",
+    every: int = 100,
+    shares: Any = None,
 ) -> list[float]:
     """Trains the network; returns the loss of every step. ``path``: a checkpoint, written
-    ``every`` so many steps and at the end; training goes on from it when it is there."""
+    ``every`` so many steps and at the end; training goes on from it when it is there. ``shares``:
+    see ``make_step``; the seed of each share is drawn at every step, outside of any capture."""
     optimizer, schedule = make_optimizer(net, steps)
-    step = make_step(net, optimizer)
-    if compiled:
+    step = make_step(net, optimizer, shares)
+    if compiled and shares is None:
         step = torch.compile(step)
     checkpoint = Checkpoint(path, net=net, optimizer=optimizer, schedule=schedule)
     losses = checkpoint.load()
@@ -198,13 +216,33 @@ def write(net: GPT, text: Text, count: int) -> str:
     return "".join(written)
 
 
+def start_ranks(count: int) -> tuple[Any, int]:
+    """The shares of a batch, ``count`` of them, and which of the processes this is."""
+    import torch.distributed as dist
+
+    from lazyt.distributed import Shares
+
+    if "RANK" in os.environ or "PMI_SIZE" in os.environ or "OMPI_COMM_WORLD_SIZE" in os.environ:
+        dist.init_process_group("gloo")
+        return Shares(count), dist.get_rank()
+    return Shares(count), 0
+
+
+def digest(net: GPT) -> str:
+    """The first digits of a hash of all weights."""
+    data = b"".join(w.detach().numpy().tobytes() for w in net.parameters())
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
 def main() -> None:
     """Train, test, write."""
     parser = training_display.arguments(__doc__, steps=1500)
     parser.add_argument("--write", type=int, default=400, help="characters (%(default)s)")
     parser.add_argument("--checkpoint", default="", metavar="FILE", help="where to go on from")
     parser.add_argument("--every", type=int, default=100, help="steps between checkpoints")
+    parser.add_argument("--exact", type=int, default=0, metavar="SHARES", help="of each batch")
     options = parser.parse_args()
+    shares, rank = start_ranks(options.exact) if options.exact else (None, 0)
     torch.manual_seed(options.seed)
     text = Text()
     net = GPT(len(text.letters), 1 if options.short else LAYERS)
@@ -213,7 +251,13 @@ def main() -> None:
     steps, tested, written = options.steps, 20, options.write
     if options.short:
         steps, tested, written = min(steps, 30), 1, 10
-    train(net, text, steps, not options.no_compile, options.checkpoint, options.every)
+    losses = train(
+        net, text, steps, not options.no_compile, options.checkpoint, options.every, shares
+    )
+    if options.exact:
+        print(f"rank {rank}: last loss {losses[-1].hex()}, weights {digest(net)}", flush=True)
+    if rank:
+        return
     print(f"on other text: {test(net.loss, text, tested):.3f} nats per character")
     print(write(net, text, written))
 
