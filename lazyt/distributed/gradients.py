@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import lazyt
 from lazyt import ops
-from lazyt.distributed.collectives import finish, joined, parted, value_of
+from lazyt.distributed.collectives import all_reduce, finish, joined, parted, value_of
 from lazyt.distributed.process_groups import ProcessGroup, ranks_of
+from lazyt.distributed.works import ReduceOp
 from lazyt.handle.dispatch import unwrap, wrap
 from lazyt.handle.grad_mode import no_grad
 from lazyt.handle.tape import AccumulateGrad, GradFn
@@ -51,8 +53,10 @@ class Buckets:
         self._group = group
         self.begin(())
 
-    def begin(self, unused: Sequence[Tensor]) -> None:
-        """A backward follows, in which ``unused`` parameters get no gradient."""
+    def begin(self, unused: Sequence[Tensor], elsewhere: frozenset[int] = frozenset()) -> None:
+        """A backward follows, in which ``unused`` parameters get no gradient on this rank; those at
+        the addresses ``elsewhere`` get one on another."""
+        self._untouched = {id(p) for p in unused} - elsewhere
         self.missing = [set(range(len(some))) for some in self.groups]
         self.next = 0
         self.was_touched = False
@@ -81,7 +85,9 @@ class Buckets:
 
     def start(self, bucket: int) -> None:
         """Starts the average over ranks of the gradients of a bucket, which take its value."""
-        some = self.groups[bucket]
+        some = [p for p in self.groups[bucket] if id(p) not in self._untouched]
+        if not some:
+            return
         with no_grad():
             for parameter in some:
                 if parameter.grad is None:
@@ -103,6 +109,13 @@ def equalize(tensors: Sequence[Tensor], group: ProcessGroup, root: int = 0) -> N
             whole = build.broadcast(joined(nodes), ranks_of(group), root)
             shapes = [n.shape for n in nodes]
             finish(list(zip([t.detach() for t in some], parted(whole, shapes))), True)
+
+
+def used_somewhere(parameters: Sequence[Tensor], used: set[int], group: ProcessGroup) -> set[int]:
+    """The addresses of the parameters that some rank uses; waits for all."""
+    mine = lazyt.tensor([int(id(p) in used) for p in parameters], dtype=lazyt.int32)
+    all_reduce(mine, ReduceOp.MAX, group)
+    return {id(p) for p, flag in zip(parameters, mine.tolist()) if flag}
 
 
 def reached(results: Sequence[Tensor]) -> set[int]:

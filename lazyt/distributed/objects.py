@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from lazyt.distributed.point_to_point import peers_of
 from lazyt.distributed.process_groups import ProcessGroup, get_group_rank, group_of
 from lazyt.ir.graph import source_text, user_position
 from lazyt.plan import planning
@@ -177,8 +178,8 @@ def send_object_list(
     target, whole = _root(found, dst, group_dst), found._group
     data = np.frombuffer(pickle.dumps(list(object_list)), np.uint8)
     length = np.array([len(data)], np.int64)
-    whole.wait(whole.comm.send(_bytes(length), target, 0))
-    whole.wait(whole.comm.send(data, target, 0))
+    for part in (_bytes(length), data):
+        whole.wait(whole.comm.send(part, target, 0), peers=peers_of(found, target))
 
 
 def recv_object_list(
@@ -197,9 +198,9 @@ def recv_object_list(
     source = -1 if src is None and group_src is None else _root(found, src, group_src)
     length = np.zeros(1, np.int64)
     transfer = whole.comm.receive(_bytes(length), source, 0)
-    whole.wait(transfer)
+    whole.wait(transfer, peers=peers_of(found, source))
     source = getattr(transfer, "source", source) if source < 0 else source
     data = np.empty(int(length[0]), np.uint8)
-    whole.wait(whole.comm.receive(data, source, 0))
+    whole.wait(whole.comm.receive(data, source, 0), peers=peers_of(found, source))
     object_list[:] = pickle.loads(bytes(data))
     return found.ranks[source]

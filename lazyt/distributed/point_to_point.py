@@ -38,6 +38,13 @@ def _other(group: ProcessGroup, rank: int | None, group_rank: int | None, what: 
     return number
 
 
+def peers_of(group: ProcessGroup, rank: int) -> list[int]:
+    """The numbers among all of a rank of a group; of all others for -1."""
+    if rank >= 0:
+        return [group.ranks[rank]]
+    return [r for number, r in enumerate(group.ranks) if number != group.rank()]
+
+
 def _not_captured(name: str) -> None:
     if hook.watcher is not None and hook.watcher.mine:
         raise LazinessError(
@@ -73,7 +80,8 @@ def isend(
     target = _other(found, dst, group_dst, "dst")
     pending.realize_nodes([node])
     source = as_bytes(node.data, node.nbytes)
-    return TransferWork(found._group.comm.send(source, target, tag), found._group)
+    transfer = found._group.comm.send(source, target, tag)
+    return TransferWork(transfer, found._group, peers=(found.ranks[target],))
 
 
 def irecv(
@@ -110,7 +118,7 @@ def irecv(
 
     memory = as_bytes(buffer, node.nbytes)
     transfer = found._group.comm.receive(memory, source, tag)
-    return TransferWork(transfer, found._group, done=write)
+    return TransferWork(transfer, found._group, done=write, peers=peers_of(found, source))
 
 
 def send(

@@ -132,6 +132,7 @@ class TransferWork(Work):
         number: of which collective of the group, -1 for none.
         done: called once, with the transfer, when it is complete.
         patience: seconds, the group's by default.
+        peers: the ranks among all that can complete it, if these are not all.
     """
 
     def __init__(
@@ -141,8 +142,10 @@ class TransferWork(Work):
         number: int = -1,
         done: Callable[[Any], None] | None = None,
         patience: float | None = None,
+        peers: Sequence[int] = (),
     ) -> None:
         super().__init__()
+        self._peers = peers
         self._transfer: Transfer | None = transfer
         self._group, self._number, self._done = group, number, done
         self._patience = patience
@@ -153,7 +156,7 @@ class TransferWork(Work):
         transfer = self._transfer
         if transfer is not None:
             seconds = self._patience if timeout is None else timeout.total_seconds()
-            self._group.wait(transfer, self._number, seconds)
+            self._group.wait(transfer, self._number, seconds, self._peers)
             self._transfer = None
             self._source = getattr(transfer, "source", -1)
             if self._done is not None:

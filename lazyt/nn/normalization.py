@@ -380,10 +380,8 @@ class InstanceNorm3d(_InstanceNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation over the batches of all processes, of which lazyt has one.
-
-    So it is batch normalisation of [N, C, *]; ``process_group`` has to be None, else LazytError.
-    """
+    """Batch normalisation of [N, C, *] over the batches of all ranks of ``process_group``, all
+    ranks by default. In one process, and in evaluation, it is batch normalisation."""
 
     def __init__(
         self,
@@ -398,16 +396,59 @@ class SyncBatchNorm(_BatchNorm):
         *,
         bias: bool = True,
     ) -> None:
-        if process_group is not None:
-            raise LazytError("SyncBatchNorm: lazyt has one process, so process_group must be None")
         super().__init__(
             num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
         )
-        self.process_group = None
+        self.process_group = process_group
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.ndim < 2:
             raise DimensionError(f"expected at least 2D input (got {input.ndim}D input)")
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[N, num_features, *] to the same. In training the statistics are those of all ranks.
+        Raises DimensionError."""
+        from lazyt.distributed import process_groups
+
+        by_batch = self.training or self.running_mean is None
+        several = by_batch and process_groups.is_initialized()
+        group = process_groups.group_of(self.process_group) if several else None
+        if group is None or group.size() == 1:
+            return super().forward(input)
+        self._check_input_dim(input)
+        mean, var = self._statistics(input, group)
+        shape = (1, -1, *(1,) * (input.ndim - 2))
+        x = (input - mean.reshape(shape)) * (var + self.eps).rsqrt().reshape(shape)
+        if self.weight is not None:
+            x = x * self.weight.reshape(shape)
+        if self.bias is not None:
+            x = x + self.bias.reshape(shape)
+        return x.to(input.dtype)
+
+    def _statistics(self, input: Tensor, group: Any) -> tuple[Tensor, Tensor]:
+        """Mean and variance of each channel over all ranks; the running ones move towards them."""
+        from lazyt.distributed import functional
+
+        x = input if input.dtype.itemsize > 2 else input.float()
+        axes = (0, *range(2, x.ndim))
+        count = lazyt.full((1,), float(x.numel() // x.shape[1]), dtype=x.dtype, device=x.device)
+        own = lazyt.cat([x.mean(axes), x.var(axes, correction=0), count])
+        rows = lazyt.stack(functional.all_gather(own, group))
+        means, vars_, counts = rows[:, : x.shape[1]], rows[:, x.shape[1] : -1], rows[:, -1:]
+        total = counts.sum()
+        mean = (means * counts).sum(0) / total
+        var = ((vars_ + (means - mean) ** 2) * counts).sum(0) / total
+        if self.training and self.track_running_stats and self.running_mean is not None:
+            assert self.running_var is not None and self.num_batches_tracked is not None
+            self.num_batches_tracked.add_(1)
+            share = self.momentum
+            if share is None:
+                share = 1.0 / float(self.num_batches_tracked)
+            with lazyt.no_grad():
+                unbiased = var * (total / (total - 1))
+                self.running_mean.lerp_(mean.to(self.running_mean.dtype), share)
+                self.running_var.lerp_(unbiased.to(self.running_var.dtype), share)
+        return mean, var
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:

@@ -54,7 +54,8 @@ class DistributedDataParallel(Module):
         init_sync: whether all ranks begin with the first rank's values.
         process_group: the ranks, all by default.
         bucket_cap_mb: size of a bucket, 25 MB by default.
-        find_unused_parameters: whether some parameters may get no gradient; they count as zeros.
+        find_unused_parameters: whether some parameters may get no gradient: those that other ranks
+            use count as zeros, others keep the gradient that they have, None at first.
         check_reduction, gradient_as_bucket_view, static_graph, mixed_precision,
         delay_all_reduce_named_params, param_to_hook_all_reduce, device_mesh: accepted.
 
@@ -138,12 +139,13 @@ class DistributedDataParallel(Module):
         result = self.module(*inputs, **kwargs)
         self._expected = syncs
         if syncs:
-            unused = []
+            unused, elsewhere = [], set()
             if self.find_unused_parameters:
                 leaves = [t for t in flatten(result)[0] if isinstance(t, Tensor)]
                 used = gradients.reached(leaves)
                 unused = [p for p in self._learned if id(p) not in used]
-            self._buckets.begin(unused)
+                elsewhere = gradients.used_somewhere(self._learned, used, self.process_group)
+            self._buckets.begin(unused, frozenset(elsewhere))
         return result
 
     def _check_last(self) -> None:

@@ -58,10 +58,10 @@ def test_a_rank_that_ends(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("number", "why"),
-    [(signal.SIGKILL, "its process has ended"), (signal.SIGSTOP, "not been heard of for 2 s")],
+    [(signal.SIGKILL, "its process has ended"), (signal.SIGSTOP, "not been heard of for 12 s")],
 )
 def test_a_rank_that_is_killed_or_stopped(tmp_path: Path, number: int, why: str) -> None:
-    ranks = start(LOOP, 3, tmp_path, LAZYT_RANK_TIMEOUT="2")
+    ranks = start(LOOP, 3, tmp_path, LAZYT_RANK_TIMEOUT="12")
     assert ranks[0].stdout is not None
     while "there" not in (line := ranks[0].stdout.readline()):
         assert line, "rank 0 has ended"
@@ -85,3 +85,23 @@ dist.monitored_barrier(timeout=datetime.timedelta(seconds=1))
     first, second = finish(start(program, 2, tmp_path))
     assert first.status == 1 and "rank 1 has not come to it" in first.text
     assert second.status == 1 and "rank 0 has failed" in second.text
+
+
+@pytest.mark.parametrize("how", ["sys.exit(0)", "dist.destroy_process_group()"])
+def test_a_rank_that_ends_without_sending(tmp_path: Path, how: str) -> None:
+    program = (
+        BEGIN
+        + f"""
+x = lazyt.zeros(2)
+if rank == 1:
+    dist.send(x + 1, 0)
+    {how}
+    sys.exit(0)
+dist.recv(x, 1)
+print(x.tolist())
+dist.recv(x, 1)
+"""
+    )
+    first, second = finish(start(program, 2, tmp_path))
+    assert first.status == 1 and "[1.0, 1.0]" in first.text
+    assert "rank 1 has ended, and has not sent" in first.text and second.status == 0, second.text

@@ -49,7 +49,8 @@ def steps(
     kernels = []
     for step in range(count):
         for number, parameter in enumerate(chosen):
-            parameter.grad = floats(parameter.shape, 1000 * step + number)
+            # Pending, as steps on values in memory are captured.
+            parameter.grad = 1 * floats(parameter.shape, 1000 * step + number)
         optimizer.step()
         pending = [*chosen, *states(optimizer)]
         kernels.append(len(lt.explain(*pending).kernels))

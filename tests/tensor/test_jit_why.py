@@ -162,7 +162,6 @@ def test_compile_takes_pytorchs_arguments_and_no_others() -> None:
         assert compiled.why() == ["captured"]
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"backend": "inductr"}, "Invalid backend: 'inductr', available are lazyt, inductor"),
-        ({"backend": lambda graph, inputs: graph}, "not a function: there are no FX graphs"),
         ({"mode": "fast"}, "Unrecognized mode=fast, should be one of: default, lite, reduce"),
         ({"mode": "default", "options": {}}, "Either mode or options can be specified"),
         ({"options": {"speed": 1}}, "Unexpected optimization option speed, known options are"),

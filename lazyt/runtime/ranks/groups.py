@@ -19,6 +19,8 @@ from lazyt.runtime.ranks.member import Member, RankFailure
 
 #: How often a rank looks without a pause, and then how long it sleeps at most, in seconds.
 _LOOKS, _SLEEP = 2000, 0.001
+#: Seconds in which something arrives that a rank has sent before it ended.
+_AFTER_LEAVING = 2.0
 
 
 class Collective(NamedTuple):
@@ -115,13 +117,20 @@ class Group:
             source = np.concatenate([source] * sum(map(bool, sent)))
         return self.comm.all_to_all(source[: sum(sent)], sent, target[: sum(received)], received)
 
-    def wait(self, transfer: Transfer, number: int = -1, patience: float | None = None) -> None:
+    def wait(
+        self,
+        transfer: Transfer,
+        number: int = -1,
+        patience: float | None = None,
+        peers: Sequence[int] = (),
+    ) -> None:
         """Waits until a transfer is complete; raises RankFailure when a rank fails meanwhile, and
         DistributedError after ``patience`` seconds (the group's), with the ranks that have not come
-        to collective ``number``."""
+        to collective ``number``. ``peers``: of ``send`` and ``receive``, the ranks
+        among all that can complete it."""
         begin = time.monotonic()
         end = begin + (self.patience if patience is None else patience)
-        looks = 0
+        looks, gone = 0, inf
         try:
             while not transfer.test():
                 looks += 1
@@ -130,8 +139,13 @@ class Group:
                 if looks < _LOOKS:
                     os.sched_yield()
                     continue
-                if time.monotonic() > end:
-                    raise DistributedError(self._late(number, time.monotonic() - begin))
+                now = time.monotonic()
+                if peers and self.member is not None and self.member.left.issuperset(peers):
+                    gone = min(gone, now)  # what they sent before may still be on its way
+                    if now - gone > _AFTER_LEAVING:
+                        raise RankFailure(peers[0], _ended(peers))
+                if now > end:
+                    raise DistributedError(self._late(number, now - begin))
                 time.sleep(min(_SLEEP, (looks - _LOOKS) * 1e-6))
         except DistributedError as error:
             if self.member is None or isinstance(error, RankFailure):
@@ -159,6 +173,11 @@ class Group:
         begin = time.monotonic()
         self.wait(self.start(what, source, target), number)
         note_transfer(text, line, begin, source.nbytes, target.nbytes)
+
+
+def _ended(peers: Sequence[int]) -> str:
+    names = ", ".join(map(str, peers))
+    return f"rank {names} has ended, and has not sent or received what this rank waits for"
 
 
 def note_transfer(text: str, line: str, begin: float, sent: int, received: int) -> None:

@@ -210,6 +210,8 @@ class Hub:
                 rank.over = True
                 self._changed.notify_all()
             self._look_for_missing()
+            for other in list(self._ranks.values()):
+                self._tell(other, {"tell": "left", "rank": number})
             if len(self._ranks) == self.size and all(r.over for r in self._ranks.values()):
                 for other in list(self._ranks.values()):
                     self._tell(other, {"tell": "over"})

@@ -104,6 +104,7 @@ class Member:
         rank, size: its number, and how many there are.
         failure: what has failed somewhere, else None.
         all_over: all ranks have ended as they should.
+        left: those that have.
 
     Args:
         address: of the hub.
@@ -118,6 +119,7 @@ class Member:
         self.address, self.rank, self.size = address, rank, size
         self.failure: RankFailure | None = None
         self.all_over = False
+        self.left: set[int] = set()
         self._agreed: set[tuple[str, int]] = set()
         self._changed = threading.Condition()
         self._writing = threading.Lock()
@@ -139,6 +141,8 @@ class Member:
                 with self._changed:
                     if message["tell"] == "agreed":
                         self._agreed.add((message["group"], message["number"]))
+                    elif message["tell"] == "left":
+                        self.left.add(int(message["rank"]))
                     elif message["tell"] == "over":
                         self.all_over = True
                     elif self.failure is None:

@@ -50,8 +50,8 @@ class DistributedSampler(Sampler[int]):
         shuffle: take samples in an order drawn from ``seed`` and the epoch.
         drop_last: leave out what is left over, instead of repeating samples until all have as many.
 
-    Raises LazytError (a RuntimeError) without a number of programs or a rank: lazyt does not start
-    programs itself; and SamplerError (a ValueError) for a rank out of range.
+    Without ``num_replicas`` and ``rank`` they are those of ``lazyt.distributed``. Raises ValueError
+    before its ``init_process_group``, and SamplerError (a ValueError) for a rank out of range.
     """
 
     def __init__(
@@ -64,7 +64,10 @@ class DistributedSampler(Sampler[int]):
         drop_last: bool = False,
     ) -> None:
         if num_replicas is None or rank is None:
-            raise LazytError("Requires distributed package to be available")
+            from lazyt.distributed import process_groups
+
+            num_replicas = num_replicas or process_groups.get_world_size()
+            rank = process_groups.get_rank() if rank is None else rank
         if not 0 <= rank < num_replicas:
             raise SamplerError(
                 f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]"
