@@ -107,7 +107,7 @@ def test_collections_keep_their_kind() -> None:
     (lambda: StackDataset(Numbers(1), Numbers(2)), ValueError, "Size mismatch between datasets"),
     (lambda: list(ChainDataset([Numbers(1)])), AssertionError, "only supports IterableDataset"),
     (lambda: DistributedSampler(Numbers(1), 2, 2), ValueError, "Invalid rank 2"),
-    (lambda: DistributedSampler(Numbers(1)), ValueError, "Default process group has not been initialized"),
+    (lambda: DistributedSampler(Numbers(1)), ValueError, "has not been initialized"),
     (lambda: WeightedRandomSampler([1.0], True), ValueError, "num_samples=True"),
     (lambda: DataLoader(Numbers(1), num_workers=1, prefetch_factor=-1), ValueError, "non-negative"),
     (lambda: DataLoader(Numbers(1), multiprocessing_context="fork"), ValueError, "num_workers=0"),
