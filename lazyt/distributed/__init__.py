@@ -1,6 +1,6 @@
 """``torch.distributed``: several processes that compute together.
 
-Host memory moves by MPI (``pip install 'lazyt[mpi]'``); who starts the processes does not matter:
+Host memory moves by MPI (``pip install mpi4py mpich``); who starts the processes does not matter:
 ``python -m lazyt.distributed.run``, ``mpiexec``, ``srun``, or a program itself with ``RANK``,
 ``WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT``. A failure on one rank is an error on all.
 """

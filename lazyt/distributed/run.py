@@ -14,11 +14,13 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from typing import Any
 
 __all__ = ["get_args_parser", "main", "run"]
 
@@ -94,11 +96,27 @@ def run(options: argparse.Namespace) -> int:
     }
     if count > 1:
         shared.setdefault("LAZYT_THREADS", str(max(1, (os.cpu_count() or 1) // count)))
-    ranks = []
-    for local in range(count):
-        own = {"RANK": str(options.node_rank * count + local), "LOCAL_RANK": str(local)}
-        ranks.append(subprocess.Popen(_command(options), env=shared | own))
-    return _wait(ranks)
+    ranks: list[subprocess.Popen[bytes]] = []
+    before = {number: signal.signal(number, _stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        for local in range(count):
+            own = {"RANK": str(options.node_rank * count + local), "LOCAL_RANK": str(local)}
+            ranks.append(subprocess.Popen(_command(options), env=shared | own))
+        return _wait(ranks)
+    except KeyboardInterrupt:  # the terminal sends it to the ranks, too
+        return 128 + signal.SIGINT
+    finally:
+        for rank in ranks:
+            if rank.poll() is None:
+                rank.kill()
+            rank.wait()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stop(number: int, frame: Any) -> None:
+    """A scheduler ends this process: the ranks end with it."""
+    raise SystemExit(128 + number)
 
 
 def _by_mpiexec(options: argparse.Namespace, count: int) -> int:
@@ -106,27 +124,20 @@ def _by_mpiexec(options: argparse.Namespace, count: int) -> int:
     beside = os.path.join(os.path.dirname(sys.executable), "mpiexec")
     found = beside if os.access(beside, os.X_OK) else shutil.which("mpiexec")
     if found is None:
-        raise SystemExit("there is no mpiexec: pip install 'lazyt[mpi]'")
+        raise SystemExit("there is no mpiexec: pip install mpich")
     return subprocess.call([found, "-n", str(count * options.nnodes), *_command(options)])
 
 
 def _wait(ranks: list[subprocess.Popen[bytes]]) -> int:
     """The first status other than 0; the others get some time to end by themselves."""
     status, deadline = 0, None
-    try:
-        while any(rank.poll() is None for rank in ranks):
-            for rank in ranks:
-                if rank.poll() not in (None, 0) and not status:
-                    status, deadline = rank.returncode, time.monotonic() + _ENDING
-            if deadline is not None and time.monotonic() > deadline:
-                break
-            time.sleep(0.02)
-    finally:
+    while any(rank.poll() is None for rank in ranks):
         for rank in ranks:
-            if rank.poll() is None:
-                rank.kill()
-        for rank in ranks:
-            rank.wait()
+            if rank.poll() not in (None, 0) and not status:
+                status, deadline = rank.returncode, time.monotonic() + _ENDING
+        if deadline is not None and time.monotonic() > deadline:
+            break
+        time.sleep(0.02)
     return status or next((r.returncode for r in ranks if r.returncode), 0)
 
 

@@ -9,6 +9,7 @@ repeat, it runs as always, which is still lazy and fused, and ``why()`` tells th
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -388,6 +389,14 @@ class Captured:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
+    def of(self, function: Callable[..., Any]) -> Captured:
+        """Another function, captured as this one is."""
+        return type(self)(function, self.fullgraph, self._is_silent)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Captured:
+        """Itself, as Python copies functions."""
+        return self
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if hook.watcher is not None or config.eager or config.interpret or handling.now:
             # Inside of another capture it is part of that; and a handler of signals may run in the
@@ -727,7 +736,21 @@ class CapturedModule:
         return found
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # of copies and pickles, which begin without attributes
+            raise AttributeError(name)
         return getattr(self._orig_mod, name)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CapturedModule:
+        """A copy of the module, which is captured anew."""
+        module = copy.deepcopy(self._orig_mod, memo)
+        return CapturedModule(module, self._captured.of(module))
+
+    def __reduce__(self) -> Any:
+        return CapturedModule._renewed, (self._orig_mod, self._captured.fullgraph)
+
+    @staticmethod
+    def _renewed(module: Any, fullgraph: bool) -> CapturedModule:
+        return CapturedModule(module, Captured(module, fullgraph))
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self._orig_mod, name, value)

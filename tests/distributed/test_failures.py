@@ -58,7 +58,10 @@ def test_a_rank_that_ends(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("number", "why"),
-    [(signal.SIGKILL, "its process has ended"), (signal.SIGSTOP, "it has not been heard of for 12 s")],
+    [
+        (signal.SIGKILL, "its process has ended"),
+        (signal.SIGSTOP, "it has not been heard of for 12 s"),
+    ],
 )
 def test_a_rank_that_is_killed_or_stopped(tmp_path: Path, number: int, why: str) -> None:
     ranks = start(LOOP, 3, tmp_path, LAZYT_RANK_TIMEOUT="12")

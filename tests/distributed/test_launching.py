@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -87,3 +88,20 @@ def test_a_lone_process() -> None:
     finally:
         dist.destroy_process_group()
     assert not dist.is_initialized() and "RANK" not in os.environ
+
+
+def test_the_launchers_end_is_that_of_the_ranks(tmp_path: Path) -> None:
+    program = "import os, time\nos.write(1, b'%d\\n' % os.getpid())\ntime.sleep(300)\n"
+    (tmp_path / "program.py").write_text(program)
+    command = [sys.executable, "-m", "lazyt.distributed.run", "--nproc-per-node", "2", "program.py"]
+    launcher = subprocess.Popen(
+        command, env=environment(), cwd=tmp_path, text=True, stdout=subprocess.PIPE
+    )
+    assert launcher.stdout is not None
+    ranks = [int(launcher.stdout.readline()) for _ in range(2)]
+    launcher.terminate()
+    assert launcher.wait(60) == 128 + signal.SIGTERM
+    launcher.stdout.close()
+    for rank in ranks:
+        with pytest.raises(ProcessLookupError):
+            os.kill(rank, 0)

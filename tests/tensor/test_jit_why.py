@@ -200,3 +200,27 @@ def test_a_captured_function_called_from_another_and_directly_is_captured_once()
         assert inner(x).tolist() == [2.0 * n] * 3
         assert outer(x).tolist() == [4.0 * n + 2] * 3
     assert outer.why() == inner.why() == ["captured"]
+
+
+def test_captured_modules_are_copied_and_pickled() -> None:
+    import copy
+    import pickle
+
+    made = lt.compile(nn.Linear(2, 2))
+    x = lt.ones(3, 2)
+    wanted = made(x).tolist()
+    assert [made(x).tolist() for _ in range(2)] == [wanted] * 2
+    for other in (copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
+        assert [other(x).tolist() for _ in range(3)] == [wanted] * 3
+        assert other.why() == ["captured"]
+        with lt.no_grad():
+            other.weight.zero_()
+        assert other(lt.zeros(1, 2)).tolist() == [made.bias.tolist()] and made(x).tolist() == wanted
+    averaged = lt.optim.swa_utils.AveragedModel(made)
+    assert averaged(x).tolist() == wanted
+
+    @lt.compile
+    def function(x: lt.Tensor) -> lt.Tensor:
+        return x * 2
+
+    assert copy.deepcopy(function) is function

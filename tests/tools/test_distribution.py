@@ -27,12 +27,18 @@ def package_name(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", found.group()).lower() if found else ""
 
 
-#: What the project requires, and the project.
-KNOWN = {PROJECT["name"]} | {
-    package_name(one)
-    for requirements in (PROJECT["dependencies"], *EXTRAS.values())
-    for one in requirements
-}
+#: Others that programs may use: what writes event files, and an example of a package.
+BESIDE = {"tensorboard", "timm"}
+#: What the project requires, the project, and these.
+KNOWN = (
+    {PROJECT["name"]}
+    | BESIDE
+    | {
+        package_name(one)
+        for requirements in (PROJECT["dependencies"], *EXTRAS.values())
+        for one in requirements
+    }
+)
 
 
 def installed_by(text: str) -> list[str]:

@@ -107,6 +107,7 @@ MODULES: Table = {
             default_collate_fn_map default_convert""",
         Served("lazyt.compat.served.loading"): "np_str_obj_array_pattern",
     },
+    "utils.data._utils.pin_memory": {Served("lazyt.utils.data.collate"): "pin_memory=pinned"},
     "utils.data._utils.worker": {
         Served("lazyt.utils.data"): "get_worker_info WorkerInfo",
         Served("lazyt.compat.served.loading"): "_generate_state",

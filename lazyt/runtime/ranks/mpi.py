@@ -54,7 +54,7 @@ def load() -> Any:
             import mpi4py
         except ImportError:
             raise DistributedError(
-                "several processes need mpi4py and an MPI library: pip install 'lazyt[mpi]'"
+                "several processes need mpi4py and an MPI library: pip install mpi4py mpich"
             ) from None
         mpi4py.rc.finalize = False  # ``finish`` does, unless a rank has failed
         os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
@@ -62,7 +62,7 @@ def load() -> Any:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         raise DistributedError(
-            f"mpi4py finds no MPI library ({error}): pip install 'lazyt[mpi]' brings MPICH"
+            f"mpi4py finds no MPI library ({error}): pip install mpich"
         ) from None
     return MPI
 
