@@ -100,5 +100,5 @@ def test_wrong_dimensions() -> None:
 
 
 def test_tensors_with_a_mask_are_refused() -> None:
-    with pytest.raises(AttributeError, match="as torch.masked"):
+    with pytest.raises(AttributeError, match=r"as torch\.masked"):
         _ = masked.masked_tensor  # type: ignore[attr-defined]
