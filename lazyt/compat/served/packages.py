@@ -39,12 +39,16 @@ class OperatorsPackage(ModuleType):
         return found
 
 
+_OF_AUDIO = ("_torchaudio.so", "libtorchaudio.so")
+
+
 class LibraryError(LazytError, OSError):
     """A library of C++ operators that cannot be loaded."""
 
 
 def load_library(path: Any) -> None:
-    """Defines torchvision's operators in lazyt where the path is that of torchvision's library.
+    """Defines torchvision's operators in lazyt where the path is that of torchvision's library, and
+    those of torchaudio where it is that of torchaudio's.
 
     Raises LibraryError (an OSError, as PyTorch's is) for others: there is no C++ for them to be
     linked to.
@@ -52,6 +56,9 @@ def load_library(path: Any) -> None:
     library = pathlib.Path(os.fspath(path))
     if library.parent.name == "torchvision" and library.name.startswith("_C"):
         import_module("lazyt.library.vision").define()
+        return
+    if library.parent.parent.name == "torchaudio" and library.name in _OF_AUDIO:
+        import_module("lazyt.library.audio").define()
         return
     raise LibraryError(f"lazyt loads no libraries of C++ operators: {path}")
 
