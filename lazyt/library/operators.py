@@ -37,7 +37,7 @@ class OpOverload:
         kernels: functions by the type of device, ``""`` for any.
         differentiable: kernels whose own operations have the gradient, in the same way.
         backward, setup_context: the gradient that was registered.
-        fake: gives results of the right shapes, without values.
+        fake: gives results of the right shapes, without values: what runs for meta tensors.
         batch: the rule for ``vmap``.
         casts: the dtype to compute in under autocast, by the type of device.
         autocasts: what runs under autocast instead, in the same way.
@@ -86,10 +86,11 @@ class OpOverload:
         return self._run(_Call(self, bound, kind))
 
     def _run(self, call: _Call) -> Any:
+        fake = self.fake if call.kind == "meta" and "meta" not in self.kernels else None
         through = self.differentiable.get(call.kind) or self.differentiable.get("")
-        if through is not None and self.backward is None and self.batch is None:
+        if fake is None and through is not None and self.backward is None and self.batch is None:
             return call.run(through)
-        kernel = self.kernels.get(call.kind) or self.kernels.get("") or through
+        kernel = fake or self.kernels.get(call.kind) or self.kernels.get("") or through
         if kernel is None:
             raise MissingKernelError(
                 f"Could not run '{self._schema.qualified_name}' with arguments from the "

@@ -189,3 +189,16 @@ def test_programs_that_import_torch_have_it(tmp_path: Any) -> None:
     command = [sys.executable, "-m", "lazyt", "run", str(path)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.stdout.strip() == "[2.0, 2.0]", done.stderr
+
+
+def test_fake_kernels_run_for_meta_tensors() -> None:
+    @lazyt.library.custom_op("looked::crop", mutates_args=())
+    def crop(x: lazyt.Tensor, low: int, high: int) -> lazyt.Tensor:
+        return lazyt.from_numpy(x.detach().numpy()[:, low:high].copy())
+
+    x = lazyt.empty(3, 8, device="meta")
+    with pytest.raises(TypeError, match="can't convert meta device"):
+        crop(x, 1, 4)
+    crop.register_fake(lambda x, low, high: x.new_empty(x.shape[0], high - low))
+    assert crop(x, 1, 4).shape == (3, 3) and crop(x, 1, 4).device.type == "meta"
+    assert crop(lazyt.ones(3, 8), 1, 4).tolist() == [[1.0] * 3] * 3
