@@ -41,7 +41,7 @@ __all__ = [
 ]  # fmt: skip
 
 build.on_made.append(running.made)
-on_destroy.append(running.forget)
+on_destroy += [lambda: running.settle(planning.realize), running.forget]
 pending.before_realizing.append(lambda: running.advance(planning.realize))
 
 Written = list[tuple[Tensor, Node]]

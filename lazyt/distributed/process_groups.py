@@ -425,11 +425,11 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
             groups.forget(found.group_name)
             _now.others = [other for other in _now.others if other is not found]
             return
+        for function in on_destroy:
+            function()
         for other in _now.others:
             groups.forget(other.group_name)
         groups.groups.pop(found.group_name, None)
-        for function in on_destroy:
-            function()
         _leave()
 
 
@@ -446,7 +446,10 @@ def _at_exit() -> None:
     if member is None:
         return
     if member.failure is None and _now.group is not None:
-        _leave()
+        try:
+            destroy_process_group()
+        except RankFailure as error:
+            print(f"lazyt: {error}", file=sys.stderr)
     if member.failure is None and member.wait_until_over():
         mpi.finish()
     else:

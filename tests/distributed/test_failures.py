@@ -70,9 +70,10 @@ def test_a_rank_that_is_killed_or_stopped(tmp_path: Path, number: int, why: str)
         assert line, "rank 0 has ended"
     time.sleep(0.5)
     ranks[2].send_signal(number)
-    for status, text in finish(ranks[:2]):
-        assert status == 1 and f"rank 2 has failed: {why}" in text, text
+    others = finish(ranks[:2])
     finish(ranks[2:], 1.0)
+    for status, text in others:
+        assert status == 1 and f"rank 2 has failed: {why}" in text, text
 
 
 def test_a_rank_that_does_not_come(tmp_path: Path) -> None:

@@ -124,6 +124,15 @@ def start(calls: Sequence[Node], realize: Realize) -> None:
                 _start(call, realize)
 
 
+def settle(realize: Realize) -> None:
+    """Starts what has been made and waits for all that is under way: before a rank ends, as others
+    wait for it. Raises RankFailure."""
+    with _working:
+        start_made(realize)
+        for call in list(_started):
+            finish(call)
+
+
 def finish(call: Node) -> None:
     """Waits until a collective that was started has its value. Raises RankFailure."""
     with _working:
@@ -216,5 +225,5 @@ def note(call: Node) -> dict[str, Any]:
 runners.append(_alone)
 __all__ = [
     "COLLECTIVE", "advance", "description", "finish", "forget", "is_complete", "made", "note",
-    "start", "start_made",
+    "settle", "start", "start_made",
 ]  # fmt: skip

@@ -370,7 +370,7 @@ class Hub:
 
 def _difference(name: str, count: int, call: _Call) -> tuple[int, str] | None:
     """The rank that came to another collective than the others, and what is said of it."""
-    (first, (text, line)), *others = call.texts.items()
+    (first, (text, line)), *others = sorted(call.texts.items())
     for rank, (other, place) in others:
         if other != text:
             return rank, (
