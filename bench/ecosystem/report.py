@@ -149,7 +149,7 @@ def section_of(text: str, title: str) -> str:
 
 
 def with_section(text: str, title: str, section: str) -> str:
-    """The page with this section in the place of its own one of that title, or at its end."""
+    """The page with this section in the place of the one with that title, or at its end."""
     known = section_of(text, title)
     if not section:
         return text

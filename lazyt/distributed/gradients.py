@@ -39,7 +39,7 @@ class Buckets:
 
     def __init__(self, parameters: Sequence[Tensor], group: ProcessGroup, size: int) -> None:
         self.groups: list[list[Tensor]] = []
-        self._home: dict[int, tuple[int, int]] = {}
+        self._home: dict[Tensor, tuple[int, int]] = {}
         room, dtype = 0, None
         for parameter in reversed(parameters):
             nbytes = parameter.numel() * parameter.element_size()
@@ -47,26 +47,26 @@ class Buckets:
                 self.groups.append([])
                 room = min(size, _FIRST) if len(self.groups) == 1 else size
                 dtype = parameter.dtype
-            self._home[id(parameter)] = len(self.groups) - 1, len(self.groups[-1])
+            self._home[parameter] = len(self.groups) - 1, len(self.groups[-1])
             self.groups[-1].append(parameter)
             room -= nbytes
         self._group = group
         self.begin(())
 
-    def begin(self, unused: Sequence[Tensor], elsewhere: frozenset[int] = frozenset()) -> None:
-        """A backward follows, in which ``unused`` parameters get no gradient on this rank; those at
-        the addresses ``elsewhere`` get one on another."""
-        self._untouched = {id(p) for p in unused} - elsewhere
+    def begin(self, unused: Sequence[Tensor], elsewhere: frozenset[Tensor] = frozenset()) -> None:
+        """A backward follows, in which ``unused`` parameters get no gradient on this rank; those of
+        ``elsewhere`` get one on another."""
+        self._untouched = {*unused} - elsewhere
         self.missing = [set(range(len(some))) for some in self.groups]
         self.next = 0
         self.was_touched = False
         for parameter in unused:
-            bucket, number = self._home[id(parameter)]
+            bucket, number = self._home[parameter]
             self.missing[bucket].discard(number)
 
     def note(self, parameter: Tensor) -> None:
         """The gradient of a parameter is there; starts the sums of full buckets."""
-        bucket, number = self._home[id(parameter)]
+        bucket, number = self._home[parameter]
         self.missing[bucket].discard(number)
         self.was_touched = True
         while self.next < len(self.groups) and not self.missing[self.next]:
@@ -85,7 +85,7 @@ class Buckets:
 
     def start(self, bucket: int) -> None:
         """Starts the average over ranks of the gradients of a bucket, which take its value."""
-        some = [p for p in self.groups[bucket] if id(p) not in self._untouched]
+        some = [p for p in self.groups[bucket] if p not in self._untouched]
         if not some:
             return
         with no_grad():
@@ -111,17 +111,19 @@ def equalize(tensors: Sequence[Tensor], group: ProcessGroup, root: int = 0) -> N
             finish(list(zip([t.detach() for t in some], parted(whole, shapes))), True)
 
 
-def used_somewhere(parameters: Sequence[Tensor], used: set[int], group: ProcessGroup) -> set[int]:
-    """The addresses of the parameters that some rank uses; waits for all."""
-    mine = lazyt.tensor([int(id(p) in used) for p in parameters], dtype=lazyt.int32)
+def used_somewhere(
+    parameters: Sequence[Tensor], used: set[Tensor], group: ProcessGroup
+) -> set[Tensor]:
+    """The parameters that some rank uses; waits for all."""
+    mine = lazyt.tensor([int(p in used) for p in parameters], dtype=lazyt.int32)
     all_reduce(mine, ReduceOp.MAX, group)
-    return {id(p) for p, flag in zip(parameters, mine.tolist()) if flag}
+    return {p for p, flag in zip(parameters, mine.tolist()) if flag}
 
 
-def reached(results: Sequence[Tensor]) -> set[int]:
-    """The addresses of the leaves that a backward from results reaches."""
+def reached(results: Sequence[Tensor]) -> set[Tensor]:
+    """The leaves that a backward from results reaches."""
     seen: set[GradFn] = set()
-    found: set[int] = set()
+    found: set[Tensor] = set()
     stack: list[GradFn | None] = [tensor.grad_fn for tensor in results]
     while stack:
         fn = stack.pop()
@@ -130,7 +132,7 @@ def reached(results: Sequence[Tensor]) -> set[int]:
         seen.add(fn)
         if isinstance(fn, AccumulateGrad):
             if fn.variable is not None:
-                found.add(id(fn.variable))
+                found.add(fn.variable)
             continue
         stack.extend(fn.parents)
     return found

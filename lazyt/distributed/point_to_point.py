@@ -29,7 +29,7 @@ def _other(group: ProcessGroup, rank: int | None, group_rank: int | None, what: 
         raise ValueError(f"Can't specify both group_{what} and {what}")
     if rank is None and group_rank is None:
         raise ValueError(f"Must specify {what} or group_{what}")
-    number = int(group_rank) if rank is None else get_group_rank(group, int(rank))  # type: ignore
+    number = get_group_rank(group, int(rank)) if rank is not None else int(group_rank or 0)
     if number == group.rank():
         verb = "Invalid destination rank: destination rank should not be the same as the rank of"
         if what == "src":

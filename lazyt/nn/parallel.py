@@ -143,7 +143,7 @@ class DistributedDataParallel(Module):
             if self.find_unused_parameters:
                 leaves = [t for t in flatten(result)[0] if isinstance(t, Tensor)]
                 used = gradients.reached(leaves)
-                unused = [p for p in self._learned if id(p) not in used]
+                unused = [p for p in self._learned if p not in used]
                 elsewhere = gradients.used_somewhere(self._learned, used, self.process_group)
             self._buckets.begin(unused, frozenset(elsewhere))
         return result
