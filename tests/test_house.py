@@ -51,7 +51,8 @@ ROOMS: dict[str, frozenset[str]] = {
         {"nn", "utils", "serialization", "api", "errors", "config"}
     ),  # graphs of modules
     "functorch": API | {"func", "nn", "utils"},  # transforms, and modules as functions
-    "utils": frozenset({"nn", "api", "errors", "config", "linalg"}),  # the flop counter's modules
+    # the flop counter's modules, and the ranks of DistributedSampler
+    "utils": frozenset({"distributed", "nn", "api", "errors", "config", "linalg"}),
     "export": frozenset(
         {"fx", "nn", "utils", "serialization", "api", "errors", "ir"}
     ),  # graphs of modules, and files of them

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import lazyt
 from lazyt import ops
 from lazyt.distributed.collectives import all_reduce, finish, joined, parted, value_of
 from lazyt.distributed.process_groups import ProcessGroup, ranks_of
 from lazyt.distributed.works import ReduceOp
+from lazyt.functional.creation.creation import tensor as tensor_of
 from lazyt.handle.dispatch import unwrap, wrap
 from lazyt.handle.grad_mode import no_grad
 from lazyt.handle.tape import AccumulateGrad, GradFn
 from lazyt.handle.tensor import Tensor
+from lazyt.ir.dtypes import int32
 from lazyt.ops.parallel import collectives as build
 from lazyt.ops.parallel import sums
 
@@ -115,7 +116,7 @@ def used_somewhere(
     parameters: Sequence[Tensor], used: set[Tensor], group: ProcessGroup
 ) -> set[Tensor]:
     """The parameters that some rank uses; waits for all."""
-    mine = lazyt.tensor([int(p in used) for p in parameters], dtype=lazyt.int32)
+    mine = tensor_of([int(p in used) for p in parameters], dtype=int32)
     all_reduce(mine, ReduceOp.MAX, group)
     return {p for p, flag in zip(parameters, mine.tolist()) if flag}
 
