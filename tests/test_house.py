@@ -81,6 +81,7 @@ LARGE = {
     "codegen/generic/encode.py: Encoder": "one method for each op",
     "codegen/handwritten/kernel.py: _Rewriter": "one method for each kind of C",
     "codegen/proof/values.py: Values": "one method for each kind of C expression",
+    "distributed/device_mesh.py: DeviceMesh": "PyTorch's interface",
     "distributions/distribution.py: Distribution": "PyTorch's interface",
     "fx/graph.py: Graph": "PyTorch's interface",
     "fx/graph_module.py: GraphModule": "PyTorch's interface",

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from lazyt.compat.absent import AbsentName, reason
 from lazyt.distributed.collectives import *  # noqa: F403
+from lazyt.distributed.device_mesh import DeviceMesh as DeviceMesh
+from lazyt.distributed.device_mesh import init_device_mesh as init_device_mesh
 from lazyt.distributed.objects import *  # noqa: F403
 from lazyt.distributed.point_to_point import *  # noqa: F403
 from lazyt.distributed.process_groups import *  # noqa: F403

@@ -28,10 +28,11 @@ from lazyt.runtime.ranks.messages import parse_address
 __all__ = [
     "Backend", "GroupMember", "ProcessGroup", "default_group", "default_pg_timeout",
     "destroy_process_group", "get_backend", "get_global_rank", "get_group_rank",
-    "get_node_local_rank", "get_pg_count", "get_process_group_ranks", "get_rank", "get_world_size",
-    "group", "group_of", "init_process_group", "is_backend_available", "is_gloo_available",
-    "is_initialized", "is_mpi_available", "is_nccl_available", "is_torchelastic_launched",
-    "new_group", "new_subgroups", "new_subgroups_by_enumeration",
+    "get_node_local_rank", "get_pg_count", "get_process_group_ranks", "get_rank",
+    "get_world_size", "group", "group_named", "group_of", "init_process_group",
+    "is_backend_available", "is_gloo_available", "is_initialized", "is_mpi_available",
+    "is_nccl_available", "is_torchelastic_launched", "new_group", "new_subgroups",
+    "new_subgroups_by_enumeration",
 ]  # fmt: skip
 
 #: How long a collective may take, as in PyTorch.
@@ -170,6 +171,17 @@ def group_of(group: Any) -> ProcessGroup | None:
     if not isinstance(group, ProcessGroup):
         raise TypeError(f"Invalid group: expected a ProcessGroup, got {type(group).__name__}")
     return group
+
+
+def group_named(name: str | None) -> ProcessGroup:
+    """The group with a name, that of all processes for None. Raises ValueError where there is
+    none."""
+    if name is None:
+        return default_group()
+    for found in (default_group(), *_now.others):
+        if found.group_name == name:
+            return found
+    raise ValueError(f"there is no process group {name!r}")
 
 
 def ranks_of(group: ProcessGroup) -> Ranks:

@@ -76,6 +76,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "_made": ("atomic", "queues of a device that streams share"),
         "_turns": ("atomic", "which of the queues is next"),
     },
+    "distributed.device_mesh": {"_entered": ("user", "meshes whose with blocks this is")},
     "distributed.process_groups": {
         "_hooked": ("atomic", "whether the end of the process is watched"),
         "_now": ("distributed.process_groups._changing", "this process among the ranks"),

@@ -10,6 +10,7 @@ __all__ = ["MODULES"]
 _ALONE = Harmless("lazyt.compat.served.single_process")
 _ENUMS = Served("lazyt.compat.served.choices")
 _RANKS = Served("lazyt.distributed")
+_MESH = Served("lazyt.distributed.device_mesh")
 _PLACEMENTS = Served("lazyt.distributed.placements")
 _MANY = Refused("lazyt's ranks have whole models and parts of the batch; this is not there yet")
 
@@ -33,8 +34,9 @@ MODULES: Table = {
         _ALONE: "is_ucc_available=no is_xccl_available=no",
         _ENUMS: "DebugLevel",
         _MANY: """
-            DeviceMesh Reducer _rank_not_in_group get_backend_config get_debug_level
-            get_default_backend_for_device init_device_mesh split_group supports_complex""",
+            Reducer _rank_not_in_group get_backend_config get_debug_level
+            get_default_backend_for_device split_group supports_complex""",
+        _MESH: "DeviceMesh init_device_mesh",
     },
     "distributed._composable": {_MANY: "checkpoint contract replicate"},
     "distributed._composable.fsdp": {
@@ -46,7 +48,8 @@ MODULES: Table = {
             all_to_all_single_autograd permute_tensor reduce_scatter_tensor wait_tensor""",
     },
     "distributed._tensor": {
-        _MANY: "DTensor DeviceMesh distribute_tensor",
+        _MANY: "DTensor distribute_tensor",
+        _MESH: "DeviceMesh",
         _PLACEMENTS: "Partial Replicate Shard",
     },
     "distributed._tensor.experimental": {_MANY: "implicit_replication"},
@@ -106,7 +109,7 @@ MODULES: Table = {
     "distributed.checkpoint.state_dict_saver": {_MANY: "async_save save save_state_dict"},
     "distributed.checkpoint.stateful": {_MANY: "Stateful"},
     "distributed.constants": {_RANKS: "default_pg_timeout"},
-    "distributed.device_mesh": {_MANY: "DeviceMesh init_device_mesh"},
+    "distributed.device_mesh": {_MESH: "DeviceMesh init_device_mesh"},
     "distributed.distributed_c10d": {
         _RANKS: """
             Backend GroupMember ProcessGroup ReduceOp Store _get_default_group=default_group
@@ -177,8 +180,8 @@ MODULES: Table = {
     "distributed.run": {_MANY: "elastic_launch get_args_parser main run"},
     "distributed.tensor": {
         _MANY: """
-            DTensor DeviceMesh distribute_module distribute_tensor empty full init_device_mesh
-            ones rand randn zeros""",
+            DTensor distribute_module distribute_tensor empty full ones rand randn zeros""",
+        _MESH: "DeviceMesh init_device_mesh",
         _PLACEMENTS: "Partial Placement Replicate Shard",
     },
     "distributed.tensor._utils": {_MANY: "compute_local_shape_and_global_offset"},
