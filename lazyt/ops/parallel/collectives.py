@@ -31,6 +31,8 @@ class CollectiveParams(NamedTuple):
         rank, size: this rank's number in it, and how many there are.
         number: which of the collectives of a graph it is. Ranks run them in this order, and two
             that are alike are two.
+        lane: ranks start the collectives of a lane in one order, and those of different lanes in
+            any: the second half of a sum does not hold up the first half of the next one.
     """
 
     kind: str
@@ -42,6 +44,7 @@ class CollectiveParams(NamedTuple):
     received: tuple[int, ...] = ()
     root: int = 0
     pairs: tuple[tuple[int, int], ...] = ()
+    lane: int = 0
 
 
 #: What runs a collective alone, for the interpreter: ``(node, array) -> array``. The module that
@@ -148,9 +151,16 @@ def _made(node: Node, ranks: Ranks, kind: str, **more: Any) -> Node:
     return made
 
 
-def all_gather(node: Node, ranks: Ranks) -> Node:
+def again(node: Node, params: CollectiveParams) -> Node:
+    """Another collective like one that there was, of another operand."""
+    kind, group, rank, size, _, *rest = params
+    more = dict(zip(CollectiveParams._fields[5:], rest, strict=True))
+    return _made(node, Ranks(group, rank, size), kind, **more)
+
+
+def all_gather(node: Node, ranks: Ranks, lane: int = 0) -> Node:
     """The values of all ranks, one below the other: ``[n, ...]`` becomes ``[n * size, ...]``."""
-    return _made(node, ranks, "all_gather")
+    return _made(node, ranks, "all_gather", lane=lane)
 
 
 def all_to_all(node: Node, ranks: Ranks, sent: Sequence[int], received: Sequence[int]) -> Node:

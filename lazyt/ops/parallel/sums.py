@@ -95,7 +95,7 @@ def reduce_shares(
     received = [len(part) for part in every]
     pieces = all_to_all(sent, ranks, [len(flat)] * ranks.size, received)
     total = _finished([row(pieces, i) for i in range(held)], order, function)
-    whole = all_gather(mean(total, shares, reduction), ranks)
+    whole = all_gather(mean(total, shares, reduction), ranks, lane=1)
     if chunk * ranks.size != n:
         whole = build.slice_(whole, (0,), (n,), (1,))
     return build.reshape(whole, first.shape)

@@ -27,28 +27,38 @@ from lazyt.runtime.ranks.groups import Collective, Group, as_bytes, named, note_
 Realize = Callable[[Sequence[Node]], list[Node]]
 
 
-class _Started(NamedTuple):
+class Started(NamedTuple):
     """A collective that is under way.
 
     Attributes:
+        call: its node.
         transfer, group, number: what waits for it.
-        buffer: where its value will be.
-        text, line, begin, sent: for those who time what runs.
+        source, buffer: its operand, and where its value will be.
+        line, begin: for those who time what runs.
     """
 
+    call: Node
     transfer: Transfer
     group: Group
     number: int
+    source: Any
     buffer: Buffer
-    text: str
     line: str
     begin: float
-    sent: int
+
+    def wait(self) -> Buffer:
+        """Its value, when it is there. Raises RankFailure."""
+        params: CollectiveParams = self.call.params
+        waiting = time.monotonic()
+        self.group.wait(self.transfer, self.number, lane=params.lane)
+        sizes = self.source.nbytes, self.call.nbytes
+        note_transfer(description(self.call), self.line, self.begin, *sizes, waiting)
+        return self.buffer
 
 
 #: What has been made and not started, in order, and what is under way.
 _made: list[Node] = []
-_started: dict[Node, _Started] = {}
+_started: dict[Node, Started] = {}
 _working = threading.RLock()
 
 
@@ -59,38 +69,76 @@ def made(node: Node) -> None:
         _made.append(node)
 
 
+def are_made(calls: Sequence[Node]) -> bool:
+    """Whether collectives are still to be started, or a lone rank's without a value."""
+    return all(call.data is None and (call.params.size == 1 or call in _made) for call in calls)
+
+
+def take(calls: Sequence[Node]) -> None:
+    """Somebody else starts these, in their order."""
+    taken = set(calls)
+    with _working:
+        _made[:] = [call for call in _made if call not in taken]
+
+
 def start_made(realize: Realize) -> None:
     """Starts what has been made, in order; computes the operands. Raises RankFailure."""
     with _working:
         while _made:
-            _start_first(realize)
+            _start_ready(realize)
+            if _made:
+                _start_at(0, realize)
         renumber()
 
 
 def advance(realize: Realize) -> None:
-    """Starts what has been made, in order, up to the first that would have to wait for a transfer.
-    Raises RankFailure."""
+    """Starts what has been made, in the order of each lane, up to the first that would have to wait
+    for a transfer. Raises RankFailure."""
     if _advancing or not _made:
         return
     with _working:
-        _advancing.append(True)
-        try:
-            while _made:
-                if not all(map(is_complete, _before(_made[0].inputs[0]))):
-                    return
-                _start_first(realize)
+        _start_ready(realize)
+        if not _made:
             renumber()
-        finally:
-            _advancing.pop()
 
 
-def _start_first(realize: Realize) -> None:
-    """Starts the first that was made. One whose operand has no values, in a function that ``vmap``
-    or another transform looks at, is none of the program's."""
-    first = _made.pop(0)
-    order = topological([first.inputs[0]], lambda item: item.data is not None)
-    if not any(item.op is INPUT and item.data is None for item in order):
-        _start(first, realize)
+def _start_ready(realize: Realize) -> None:
+    """Starts what has to wait for nothing.
+
+    Two ranks may do so in different orders of the lanes. Before it waits, a rank therefore starts
+    all that was made before what it waits for: so the first that any rank waits for is one that
+    all will have started.
+    """
+    if _advancing:
+        return
+    _advancing.append(True)
+    try:
+        at, behind = 0, set()
+        while at < len(_made):
+            params: CollectiveParams = _made[at].params
+            lane = params.group, params.lane
+            if lane in behind or not all(map(is_complete, _before(_made[at].inputs[0]))):
+                behind.add(lane)
+                at += 1
+            else:
+                _start_at(at, realize)
+                at, behind = 0, set()
+    finally:
+        _advancing.pop()
+
+
+def _start_at(place: int, realize: Realize) -> None:
+    """Starts one of what was made. One whose operand has no values, in a function that ``vmap`` or
+    another transform looks at, is none of the program's."""
+    call = _made.pop(place)
+    if is_of_program(call):
+        _start(call, realize)
+
+
+def is_of_program(call: Node) -> bool:
+    """Whether the operand of a collective has values, or can be computed."""
+    order = topological([call.inputs[0]], lambda item: item.data is not None)
+    return not any(item.op is INPUT and item.data is None for item in order)
 
 
 _advancing: list[bool] = []
@@ -117,8 +165,10 @@ def start(calls: Sequence[Node], realize: Realize) -> None:
     what was made before them."""
     with _working:
         wanted = set(calls)
-        while _made and not wanted.isdisjoint(_made):
-            _start_first(realize)
+        while not wanted.isdisjoint(_made):
+            _start_ready(realize)
+            if not wanted.isdisjoint(_made):
+                _start_at(0, realize)
         for call in sorted(calls, key=lambda node: node.params.number):
             if call.data is None and call not in _started:
                 _start(call, realize)
@@ -139,10 +189,8 @@ def finish(call: Node) -> None:
         found = _started.get(call)
         if found is None:
             return
-        found.group.wait(found.transfer, found.number)
+        call.data = found.wait()
         del _started[call]
-    call.data = found.buffer
-    note_transfer(found.text, found.line, found.begin, found.sent, call.nbytes)
 
 
 def forget() -> None:
@@ -158,15 +206,18 @@ def _start(call: Node, realize: Realize) -> None:
     params: CollectiveParams = call.params
     group = named(params.group)
     line = source_text(call.source)
-    text = description(call)
-    number = group.come_to(text, line)
+    number = group.come_to(description(call), line, lane=params.lane)
+    _started[call] = begin(call, group, number, operand.data, line)
+
+
+def begin(call: Node, group: Group, number: int, operand: Buffer, line: str) -> Started:
+    """Begins a collective of a group, whose number it has; the value of the operand is there."""
     buffer = Buffer(call.nbytes)
-    source = as_bytes(operand.data, operand.nbytes)
-    begin = time.monotonic()
-    transfer = group.start(_sized(call), source, as_bytes(buffer, call.nbytes))
-    _started[call] = _Started(
-        transfer, group, number, buffer, text, line, begin, operand.nbytes
-    )  # fmt: skip
+    source = as_bytes(operand, call.inputs[0].nbytes)
+    now = time.monotonic()
+    target = as_bytes(buffer, call.nbytes)
+    transfer = group.start(_sized(call), source, target, call.params.lane)
+    return Started(call, transfer, group, number, source, buffer, line, now)
 
 
 def description(call: Node) -> str:
@@ -224,6 +275,6 @@ def note(call: Node) -> dict[str, Any]:
 
 runners.append(_alone)
 __all__ = [
-    "COLLECTIVE", "advance", "description", "finish", "forget", "is_complete", "made", "note",
-    "settle", "start", "start_made",
+    "COLLECTIVE", "Started", "advance", "are_made", "begin", "description", "finish", "forget",
+    "is_complete", "is_of_program", "made", "note", "settle", "start", "start_made", "take",
 ]  # fmt: skip

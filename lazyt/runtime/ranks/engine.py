@@ -49,6 +49,10 @@ class Communicator(Protocol):
     def barrier(self) -> Transfer:
         """Complete when all ranks have come to it."""
 
+    def twin(self) -> Communicator:
+        """Another one of the same ranks, whose operations have an order of their own. All ranks
+        call this."""
+
     def close(self) -> None:
         """Lets go of the group."""
 
@@ -95,6 +99,10 @@ class Alone:
     def barrier(self) -> Transfer:
         """Nothing."""
         return Done()
+
+    def twin(self) -> Communicator:
+        """Itself."""
+        return self
 
     def close(self) -> None:
         """Nothing."""

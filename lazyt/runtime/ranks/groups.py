@@ -52,6 +52,7 @@ class Group:
 
     Attributes:
         rank, size: this process's number in the group, and how many there are.
+        lanes: of each lane what moves bytes.
     """
 
     def __init__(
@@ -64,11 +65,14 @@ class Group:
     ) -> None:
         self.name, self.ranks = name, tuple(ranks)
         self.comm, self.member, self.patience = comm, member, patience
+        self.lanes = (comm, comm.twin())
         self.rank, self.size = comm.rank, comm.size
-        self._count = 0
+        self._counts = [0] * len(self.lanes)
         self._known: set[tuple[str, str]] = set()
 
-    def come_to(self, text: str, line: str, patience: float | None = None) -> int:
+    def come_to(
+        self, text: str, line: str, patience: float | None = None, lane: int = 0
+    ) -> int:
         """Says which collective this rank comes to; the first time, waits until all ranks have and
         agree. Returns its number. Raises RankFailure, and DistributedError with the ranks that have
         not come in time.
@@ -77,21 +81,44 @@ class Group:
             text: what all ranks have to call, with dtype and shape.
             line: where the program calls it.
             patience: seconds to wait, the group's by default.
+            lane: whose next collective it is.
         """
-        number = self._count
-        self._count += 1
+        number = self._counts[lane]
+        self._counts[lane] += 1
         if self.member is not None:
             seconds = None
             if (text, line) not in self._known:
                 self._known.add((text, line))
                 seconds = self.patience if patience is None else patience
-            if not self.member.come_to(self.name, self.ranks, number, text, line, seconds):
-                raise DistributedError(self._late(number, seconds or 0.0))
+            name = self._lane_name(lane)
+            if not self.member.come_to(name, self.ranks, number, text, line, seconds):
+                raise DistributedError(self._late(number, seconds or 0.0, lane))
         return number
 
-    def start(self, what: Collective, source: Any, target: Any) -> Transfer:
+    def come_to_all(self, calls: Sequence[tuple[str, str]], lane: int, key: str, ask: bool) -> int:
+        """Says that this rank comes to the next collectives of a lane, which it will start without
+        another word. Returns the number of the first. Raises as ``come_to`` does.
+
+        Args:
+            calls: of each what all ranks have to call, and where the program does.
+            key: what tells this list from others.
+            ask: whether to wait until all ranks have come to the first, and agree.
+        """
+        number = self._counts[lane]
+        self._counts[lane] += len(calls)
+        if self.member is None:
+            return number
+        name, seconds = self._lane_name(lane), self.patience if ask else None
+        if not self.member.come_to_all(name, self.ranks, number, calls, key, seconds):
+            raise DistributedError(self._late(number, seconds or 0.0, lane))
+        return number
+
+    def _lane_name(self, lane: int) -> str:
+        return f"{self.name}, lane {lane}" if lane else self.name
+
+    def start(self, what: Collective, source: Any, target: Any, lane: int = 0) -> Transfer:
         """Begins a collective, from ``source`` to ``target``, both arrays of bytes."""
-        comm = self.comm
+        comm = self.lanes[lane]
         if what.kind == "all_gather":
             return comm.all_gather(source, target)
         if what.kind == "all_to_all":
@@ -101,10 +128,12 @@ class Group:
                 target[:] = source
             return comm.broadcast(target, what.root)
         if what.kind == "permute":
-            return self._permute(what.pairs, source, target)
+            return self._permute(comm, what.pairs, source, target)
         raise DistributedError(f"there is no collective {what.kind!r}")
 
-    def _permute(self, pairs: Sequence[tuple[int, int]], source: Any, target: Any) -> Transfer:
+    def _permute(
+        self, comm: Communicator, pairs: Sequence[tuple[int, int]], source: Any, target: Any
+    ) -> Transfer:
         sent, received = [0] * self.size, [0] * self.size
         for a, b in pairs:
             if a == self.rank:
@@ -115,7 +144,7 @@ class Group:
             target[:] = 0
         if sum(map(bool, sent)) > 1:  # the same for several
             source = np.concatenate([source] * sum(map(bool, sent)))
-        return self.comm.all_to_all(source[: sum(sent)], sent, target[: sum(received)], received)
+        return comm.all_to_all(source[: sum(sent)], sent, target[: sum(received)], received)
 
     def wait(
         self,
@@ -123,10 +152,11 @@ class Group:
         number: int = -1,
         patience: float | None = None,
         peers: Sequence[int] = (),
+        lane: int = 0,
     ) -> None:
         """Waits until a transfer is complete; raises RankFailure when a rank fails meanwhile, and
         DistributedError after ``patience`` seconds (the group's), with the ranks that have not come
-        to collective ``number``. ``peers``: of ``send`` and ``receive``, the ranks
+        to collective ``number`` of a lane. ``peers``: of ``send`` and ``receive``, the ranks
         among all that can complete it."""
         begin = time.monotonic()
         end = begin + (self.patience if patience is None else patience)
@@ -145,7 +175,7 @@ class Group:
                     if now - gone > _AFTER_LEAVING:
                         raise RankFailure(peers[0], _ended(peers))
                 if now > end:
-                    raise DistributedError(self._late(number, now - begin))
+                    raise DistributedError(self._late(number, now - begin, lane))
                 time.sleep(min(_SLEEP, (looks - _LOOKS) * 1e-6))
         except DistributedError as error:
             if self.member is None or isinstance(error, RankFailure):
@@ -153,7 +183,7 @@ class Group:
             failed = self.member.reason(0.5)  # what another rank did comes first
             raise (failed or error) from None
 
-    def _late(self, number: int, seconds: float) -> str:
+    def _late(self, number: int, seconds: float, lane: int = 0) -> str:
         text = f"a collective of group {self.name!r} has taken {seconds:.1f} s, longer than allowed"
         if self.member is None or number < 0:
             return text
@@ -161,7 +191,8 @@ class Group:
 
         client = Client(self.member.address, 5.0)
         try:
-            reply, _ = client.ask({"do": "missing", "group": self.name, "number": number})
+            name = self._lane_name(lane)
+            reply, _ = client.ask({"do": "missing", "group": name, "number": number})
         finally:
             client.close()
         late = ", ".join(map(str, reply["ranks"]))
@@ -180,15 +211,21 @@ def _ended(peers: Sequence[int]) -> str:
     return f"rank {names} has ended, and has not sent or received what this rank waits for"
 
 
-def note_transfer(text: str, line: str, begin: float, sent: int, received: int) -> None:
-    """Tells those who time what runs about a collective."""
+def note_transfer(
+    text: str, line: str, begin: float, sent: int, received: int, waited: float | None = None
+) -> None:
+    """Tells those who time what runs about a collective. ``waited``: since when this rank did
+    nothing else; since ``begin`` by default."""
     if not events.watching:
         return
+    end, since = time.monotonic(), begin if waited is None else waited
+    hidden = max(0.0, since - begin) / max(end - begin, 1e-9)
     note = {"name": text.partition(" ")[0], "kind": "collective", "computes": [text],
             "bytes_read": sent, "bytes_written": received, "flops": 0, "scratch": 0, "phases": 1,
-            "reasons": [], "sources": [line]}  # fmt: skip
+            "reasons": [f"{hidden:.0%} of its time is hidden behind what this rank computes"],
+            "sources": [line]}  # fmt: skip
     for timings in events.watching:
-        timings.append(events.Timing(note, begin, time.monotonic()))
+        timings.append(events.Timing(note, begin, end))
 
 
 def as_bytes(buffer: Buffer, nbytes: int) -> Any:
@@ -219,7 +256,8 @@ def forget(name: str) -> None:
     with _adding:
         group = groups.pop(name, None)
     if group is not None:
-        group.comm.close()
+        for comm in group.lanes:
+            comm.close()
 
 
 def named(name: str) -> Group:

@@ -57,11 +57,12 @@ class _Call:
 
     Attributes:
         texts: by rank, what it calls and where.
-        asking: ranks that wait to hear that all agree.
+        asking: ranks that wait to hear that all agree, with the collectives of a captured function
+            that they come to from this one on.
     """
 
     texts: dict[int, tuple[str, str]] = field(default_factory=dict)
-    asking: list[int] = field(default_factory=list)
+    asking: dict[int, list[tuple[str, str]]] = field(default_factory=dict)
 
 
 @dataclass
@@ -97,6 +98,7 @@ class Hub:
         self._patience = patience
         self._ranks: dict[int, _Rank] = {}
         self._groups: dict[str, _Group] = {}
+        self._lists: dict[tuple[str, int, str], list[tuple[str, str]]] = {}
         self._failure: dict[str, Any] | None = None
         self._values: dict[str, bytes] = {}
         self._changed = threading.Condition()
@@ -204,7 +206,12 @@ class Hub:
     def _heard(self, number: int, rank: _Rank, message: dict[str, Any]) -> None:
         what = message.get("do")
         if what == "call":
-            self._call(number, message)
+            self._call(number, message, [(str(message["text"]), str(message["line"]))])
+        elif what == "calls":
+            known = str(message["group"]), number, str(message["key"])
+            if "calls" in message:
+                self._lists[known] = [(str(a), str(b)) for a, b in message["calls"]]
+            self._call(number, message, self._lists[known])
         elif what == "leave":
             with self._changed:
                 rank.over = True
@@ -251,28 +258,32 @@ class Hub:
 
     # ------------------------------------------------------------------ collectives
 
-    def _call(self, number: int, message: dict[str, Any]) -> None:
-        """Notes that a rank comes to the next collective of a group, and compares."""
-        name, count = str(message["group"]), int(message["number"])
+    def _call(
+        self, number: int, message: dict[str, Any], calls: Sequence[tuple[str, str]]
+    ) -> None:
+        """Notes that a rank comes to the next collectives of a group, and compares."""
+        name, first = str(message["group"]), int(message["number"])
+        wrong, agreed = None, []
         with self._changed:
             group = self._groups.get(name)
             if group is None:
                 ranks = tuple(int(n) for n in message["ranks"])
                 group = self._groups[name] = _Group(ranks)
-            call = group.open.setdefault(count, _Call())
-            call.texts[number] = str(message["text"]), str(message["line"])
-            group.counts[number] = count + 1
-            if message.get("ask"):
-                call.asking.append(number)
-            agreed = call.asking if len(call.texts) == len(group.ranks) else None
-            wrong = _difference(name, count, call)
-            if agreed is not None:
-                del group.open[count]
+            for count, described in enumerate(calls, first):
+                call = group.open.setdefault(count, _Call())
+                call.texts[number] = described
+                if message.get("ask") and count == first:
+                    call.asking[number] = list(calls) if "key" in message else []
+                wrong = wrong or _difference(name, count, call) or _lengths(name, count, call)
+                if len(call.texts) == len(group.ranks):
+                    agreed += [(other, count) for other in call.asking]
+                    del group.open[count]
+            group.counts[number] = first + len(calls)
         if wrong is not None:
             self._end(*wrong)
-        elif agreed:
-            for other in agreed:
-                self._tell(self._ranks[other], {"tell": "agreed", "group": name, "number": count})
+            return
+        for other, count in agreed:
+            self._tell(self._ranks[other], {"tell": "agreed", "group": name, "number": count})
         self._look_for_missing()
 
     def _look_for_missing(self) -> None:
@@ -377,6 +388,26 @@ def _difference(name: str, count: int, call: _Call) -> tuple[int, str] | None:
                 f"ranks {first} and {rank} do not call the same: collective {count} of group "
                 f"{name!r} is {text} at {line} on rank {first}, and {other} at {place} on rank "
                 f"{rank}"
+            )
+    return None
+
+
+def _lengths(name: str, count: int, call: _Call) -> tuple[int, str] | None:
+    """The same where captured functions, which ranks run for the first time, have other numbers of
+    collectives."""
+    several = {rank: calls for rank, calls in sorted(call.asking.items()) if calls}
+    if len(several) < 2:
+        return None
+    first, *others = several
+    for rank in others:
+        less, more = sorted((first, rank), key=lambda r: len(several[r]))
+        end = len(several[less])
+        if end < len(several[more]):
+            text, place = several[more][end]
+            return rank, (
+                f"ranks {first} and {rank} do not call the same: collective {count + end} of group "
+                f"{name!r} is {text} at {place} on rank {more}, and the captured function of rank "
+                f"{less} ends with the one before, at {several[less][-1][1]}"
             )
     return None
 

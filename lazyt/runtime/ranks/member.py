@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from lazyt.errors import DistributedError
@@ -186,13 +187,15 @@ class Member:
         self.check()
         message = {"do": "call", "group": group, "ranks": ranks, "number": number, "text": text,
                    "line": line, "ask": seconds is not None}  # fmt: skip
+        return self._come(message, (group, number), seconds)
+
+    def _come(self, message: dict[str, Any], wanted: tuple[str, int], seconds: float | None) -> bool:
         try:
             self._say(message)
         except Closed as error:
             raise (self.reason(1.0) or error) from None
         if seconds is None:
             return True
-        wanted = (group, number)
         with self._changed:
             self._changed.wait_for(
                 lambda: self.failure or wanted in self._agreed, min(seconds, threading.TIMEOUT_MAX)
@@ -201,6 +204,24 @@ class Member:
             self._agreed.discard(wanted)
         self.check()
         return agreed
+
+    def come_to_all(
+        self,
+        group: str,
+        ranks: tuple[int, ...],
+        number: int,
+        calls: Sequence[tuple[str, str]],
+        key: str,
+        seconds: float | None,
+    ) -> bool:
+        """As ``come_to``, for several collectives that follow each other. What they are is said
+        where ``seconds`` are given; later ``key`` stands for it."""
+        self.check()
+        message = {"do": "calls", "group": group, "ranks": ranks, "number": number, "key": key,
+                   "ask": seconds is not None}  # fmt: skip
+        if seconds is not None:
+            message["calls"] = calls
+        return self._come(message, (group, number), seconds)
 
     def reason(self, seconds: float) -> RankFailure | None:
         """What has failed somewhere; waits for it, as it may still be on its way."""

@@ -184,6 +184,11 @@ class MpiCommunicator:
         """See ``Communicator``."""
         return self._started(self._comm.Ibarrier, memory=())
 
+    def twin(self) -> MpiCommunicator:
+        """See ``Communicator``."""
+        with _lock:
+            return MpiCommunicator(self._comm.Dup())
+
     def close(self) -> None:
         """See ``Communicator``."""
         with _lock:
