@@ -426,6 +426,11 @@ class _Watcher:
         if self.outer is not None:
             self.outer.checked(node, bounds)
 
+    def communicated(self, node: Node) -> None:
+        """A collective is made."""
+        if self.outer is not None:
+            self.outer.communicated(node)
+
     def accumulated(self, leaf: AccumulateGrad) -> None:
         """A leaf receives a gradient."""
         if self.outer is not None:

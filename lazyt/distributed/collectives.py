@@ -25,7 +25,7 @@ from lazyt.errors import DistributedError, ShapeError
 from lazyt.handle import pending
 from lazyt.handle.dispatch import assign_value, unwrap
 from lazyt.handle.grad_mode import no_grad
-from lazyt.handle.hooks import hook
+from lazyt.handle.hooks import capturing, hook
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.graph import Node, source_text, user_position
 from lazyt.ops.parallel import collectives as build
@@ -40,7 +40,15 @@ __all__ = [
     "monitored_barrier", "reduce", "reduce_scatter", "reduce_scatter_tensor", "scatter",
 ]  # fmt: skip
 
-build.on_made.append(running.made)
+
+
+def _tell_capture(node: Node) -> None:
+    watcher = capturing()
+    if watcher is not None:
+        watcher.communicated(node)
+
+
+build.on_made += [running.made, _tell_capture]
 on_destroy += [lambda: running.settle(planning.realize), running.forget]
 pending.before_realizing.append(lambda: running.advance(planning.realize))
 

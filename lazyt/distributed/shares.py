@@ -15,8 +15,7 @@ from lazyt.autograd import grad
 from lazyt.distributed.collectives import joined, parted
 from lazyt.distributed.process_groups import group_of, is_initialized, ranks_of
 from lazyt.errors import ArgumentError, ShapeError
-from lazyt.functional.random.generators import manual_seed
-from lazyt.functional.random.random import randint
+from lazyt.functional.random.generators import default_generator
 from lazyt.handle.dispatch import unwrap, wrap
 from lazyt.handle.grad_mode import no_grad
 from lazyt.handle.tensor import Tensor
@@ -96,12 +95,13 @@ class Shares:
         """
         leaves = [p for p in parameters if p.requires_grad]
         parts = [self._cut(tensor) for tensor in tensors]
-        base = int(randint(0, 1 << 31, ()).item())
+        base = default_generator.clone_state()
+        default_generator.skip()
         losses: list[Node] = []
         slopes: list[list[Node]] = []
         for number, share in enumerate(self.mine):
             with fork_rng():
-                manual_seed((base + share * 0x9E3779B1) % (1 << 63))
+                default_generator.go_to_part(base, share)
                 loss = function(*[part[number] for part in parts])
                 found = grad(loss, leaves, allow_unused=True)
             losses.append(ops.detach(unwrap(loss)))

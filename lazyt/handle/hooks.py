@@ -47,6 +47,9 @@ class Watcher(Protocol):
     def checked(self, node: Node, bounds: tuple[tuple[int, int], tuple[int, int]]) -> None:
         """The smallest and the largest value of an index were found within bounds."""
 
+    def communicated(self, node: Node) -> None:
+        """The function has made a collective."""
+
     def accumulated(self, leaf: AccumulateGrad) -> None:
         """``leaf`` is about to receive a gradient."""
 

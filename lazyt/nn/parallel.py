@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.errors import LazytError
 from lazyt.handle.grad_mode import is_grad_enabled
+from lazyt.handle.hooks import each_call
 from lazyt.handle.pytree import flatten
 from lazyt.handle.tensor import Tensor
 from lazyt.nn.module import Module
@@ -145,7 +147,7 @@ class DistributedDataParallel(Module):
                 used = gradients.reached(leaves)
                 unused = [p for p in self._learned if p not in used]
                 elsewhere = gradients.used_somewhere(self._learned, used, self.process_group)
-            self._buckets.begin(unused, frozenset(elsewhere))
+            each_call(partial(self._buckets.begin, unused, frozenset(elsewhere)))
         return result
 
     def _check_last(self) -> None:

@@ -77,6 +77,10 @@ def _amount(number: float, unit: str = "") -> str:
     return f"{number:.3g} {unit}".rstrip()
 
 
+#: Lines of the table that are no kernels: a collective is started, or waited for.
+_TRANSFERS = ("collective", "wait")
+
+
 class Explanation:
     """The kernels that a computation takes; prints as a table, renders in Jupyter.
 
@@ -137,16 +141,22 @@ class Explanation:
             lines.append("")
             if kernel.kind == "library":
                 lines.append(f"library call {number}: {kernel.name}")
+            elif kernel.kind in _TRANSFERS:
+                what = "end of transfer" if kernel.kind == "wait" else "transfer"
+                lines.append(f"{what} {number}: {kernel.name}")
             else:
                 lines.append(f"kernel {number}: {kernel.name}, {kernel.phases} phase(s)")
             if kernel.form:
                 lines.append(f"  form: {kernel.form}")
             lines += [f"  - {reason}" for reason in kernel.reasons]
         calls = sum(k.kind == "library" for k in self.kernels)
-        count = len(self.kernels) - calls
+        transfers = sum(k.kind == "collective" for k in self.kernels)
+        count = sum(k.kind not in (*_TRANSFERS, "library") for k in self.kernels)
         total = f"{count} {'kernel' if count == 1 else 'kernels'}"
         if calls:
             total += f", {calls} library {'call' if calls == 1 else 'calls'}"
+        if transfers:
+            total += f", {transfers} {'transfer' if transfers == 1 else 'transfers'}"
         again = sum(k.again for k in self.kernels)
         if again:
             total += f", {again} of them to compute values again"

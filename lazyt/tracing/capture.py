@@ -91,6 +91,7 @@ class Recorder:
         checks: index nodes, and the bounds of their smallest and of their largest value.
         looks: nodes at whose values the program looked, with where, and whether they are bits of
             floats.
+        collectives: what other ranks wait for, in the order in which the function made it.
         trouble: why the run cannot be replayed; None while it can.
         activity: how many writes, gradients and leaves there were so far.
         marks: what that was at each of the calls.
@@ -115,6 +116,7 @@ class Recorder:
         self.counts = Counts()
         self.checks: list[tuple[Node, Bounds]] = []
         self.looks: dict[Node, tuple[str, bool]] = {}
+        self.collectives: list[Node] = []
         self.trouble: str | None = None
 
     def add(self, storage: Storage) -> None:
@@ -200,6 +202,11 @@ class Recorder:
     def checked(self, node: Node, bounds: Bounds) -> None:
         """An index was found in range."""
         self.checks.append((node, bounds))
+
+    def communicated(self, node: Node) -> None:
+        """All ranks run the same collectives, whoever uses their values."""
+        self.activity += 1
+        self.collectives.append(node)
 
     def accumulated(self, leaf: AccumulateGrad) -> None:
         """A gradient goes to a leaf, which may be one that only the history of another knows."""

@@ -120,6 +120,13 @@ class WorkRecorder:
         """Indices are checked before each replay."""
         self.checks[node, bounds] = None
 
+    def communicated(self, node: Node) -> None:
+        """Raises DeviceError: a graph of a device's work waits for no other rank."""
+        raise DeviceError(
+            "operation not permitted when stream is capturing: a collective, for which this rank "
+            "waits for others"
+        )
+
     def accumulated(self, leaf: AccumulateGrad) -> None:
         """Gradients are tensors like others."""
 

@@ -28,7 +28,12 @@ from lazyt.handle.tensor import Tensor
 from lazyt.handle.views import View
 from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node, topological
+from lazyt.ops.parallel.collectives import COLLECTIVE
+from lazyt.plan import planning
+from lazyt.plan.control import collectives
+from lazyt.plan.control.schedules import Schedule, groups_of
 from lazyt.runtime.memory import Buffer
+from lazyt.runtime.ranks import groups
 from lazyt.tracing.capture import Bounds, Run, leaf_of, watching
 from lazyt.tracing.guards import StateTest
 from lazyt.tracing.recompile_reasons import aliases_differ, tensor_differs
@@ -99,6 +104,9 @@ class IndexChecks:
         indices: list[tuple[Node, Bounds]] = []
         refuse_looks(run, origins, roots)
         fills = [make for make, filled in run.recorder.calls if filled is not None]
+        for node, _ in run.recorder.checks if run.recorder.collectives else ():
+            if any(n.op is COLLECTIVE for n in topological([node], lambda n: n in origins)):
+                raise CannotReplay("it checks a value that other ranks send")
         for node, bounds in dict.fromkeys(run.recorder.checks):
             leaf = _picked_from(node, bounds, origins)
             if leaf is not None:
@@ -472,6 +480,9 @@ class _Resumed:
     def checked(self, node: Node, bounds: tuple[tuple[int, int], tuple[int, int]]) -> None:
         """Nothing."""
 
+    def communicated(self, node: Node) -> None:
+        """Nothing."""
+
     def accumulated(self, leaf: AccumulateGrad) -> None:
         """Nothing."""
 
@@ -598,6 +609,10 @@ class Replay:
         names: tuple[Sequence[str], Sequence[str]],
     ) -> None:
         recorder = run.recorder
+        made = recorder.collectives = [c for c in recorder.collectives if collectives.is_of_program(c)]
+        if not collectives.are_made(made):
+            raise CannotReplay("it needs a value that other ranks send while it runs")
+        self._groups = groups_of(made)
         self.numbers, self.guards, self.counted = numbers, run.guards, recorder.counts.shared()
         self.parts = list(parts)
         self.captured = [p for p in run.guards.tensors if p.tensor is not None]
@@ -636,7 +651,7 @@ class Replay:
         realize_nodes([node for node in origins if node.data is None])
         self.checks = IndexChecks(run, origins, roots)
         self.types = [node.type for node in roots]
-        self.prepared = None if self.alive else self._prepare(roots, origins, recorder.storages)
+        self.prepared = None if self.alive else self._prepare(roots, origins, run)
         if self.prepared is None:
             self._template = template(roots, origins, run, self.alive)
             used = [v for kind, v in self._template.entries if kind == "source"]
@@ -649,10 +664,11 @@ class Replay:
         self.guards.let_go()
 
     def _prepare(
-        self, roots: Sequence[Node], origins: dict[Node, Any], storages: Sequence[Storage]
+        self, roots: Sequence[Node], origins: dict[Node, Any], run: Run
     ) -> Plan | None:
         """The plan, see ``prepare``, which has computed the captured call's results. New values may
         be written over the old ones of the same memory, where no result is the old one."""
+        storages = run.recorder.storages
         news = roots[len(roots) - len(self.written) :]
         owners: dict[Node, Node] = {}
         for leaf, (kind, number) in origins.items():
@@ -660,8 +676,11 @@ class Replay:
                 new = news[self.written.index(number)]
                 if storages[number].share is None and new.type == leaf.type:
                     owners[leaf] = new
-        plan = prepare(roots, origins, owners)
+        plan = prepare(roots, origins, owners, run.recorder.collectives)
         if plan is not None:
+            collectives.take(run.recorder.collectives)
+            if isinstance(plan[0], Schedule):
+                collectives.start_made(planning.realize)
             compute(plan, roots, origins)
         return plan
 
@@ -702,7 +721,7 @@ class Replay:
         """Whether a run has read what it needs when it is over: all results that are no arguments
         have memory of their own."""
         prepared, _, outputs = self.prepared or (None, (), ())
-        if prepared is None:
+        if prepared is None or isinstance(prepared, Schedule):
             return False
         plan, parts = prepared.plan, [*self.results, *(part for _, part in self.effects)]
         if plan.may_change or plan.launcher is not None:
@@ -735,6 +754,8 @@ class Replay:
         reason = self.state.broken(arguments)
         if reason is not None:
             raise Missed(reason)
+        if self._groups and not self._groups <= groups.groups.keys():
+            raise Missed("a group of ranks was destroyed")
         if not self.counts_are_equal():
             raise Missed("counts of steps that were equal differ, or lead to other numbers")
         given = list(arguments)
@@ -832,6 +853,8 @@ class Replay:
         """The buffers of the roots of a plan."""
         plan, inputs, outputs = prepared
         computed: list[Buffer] = []
+        if isinstance(plan, Schedule):
+            collectives.start_made(planning.realize)
         if plan is not None:
             buffers = [node_of(origin, found).data for origin in inputs]
             for place in plan.overwritten:

@@ -28,7 +28,9 @@ from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import float32
 from lazyt.ir.forms import PLACED
 from lazyt.ir.graph import Node, make, topological
+from lazyt.ops.parallel.collectives import COLLECTIVE, again
 from lazyt.plan import build, planning
+from lazyt.plan.control.schedules import Schedule, collectives_of, schedule
 from lazyt.runtime.memory import Buffer
 from lazyt.tracing.capture import Recorder, Run, leaf_of
 from lazyt.tracing.sources import signature
@@ -39,7 +41,7 @@ Origin = tuple[str, Any]
 
 
 #: A plan, None where there is nothing to compute; origins of its inputs, and those of the roots.
-Plan = tuple[planning.Prepared | None, list[Origin], list[Origin]]
+Plan = tuple[planning.Prepared | Schedule | None, list[Origin], list[Origin]]
 
 
 class CannotReplay(Exception):
@@ -65,21 +67,29 @@ def _order(roots: Sequence[Node], origins: dict[Node, Origin]) -> list[Node]:
 
 
 def prepare(
-    roots: Sequence[Node], origins: dict[Node, Origin], owners: Mapping[Node, Node]
+    roots: Sequence[Node],
+    origins: dict[Node, Origin],
+    owners: Mapping[Node, Node],
+    noted: Sequence[Node] = (),
 ) -> Plan | None:
     """The plan (None when there is nothing to compute) with the origins of its inputs, and those
     of the roots; None where the graph calls a library.
 
-    ``owners``: leaves whose memory may be taken over, with the root that may.
+    ``owners``: leaves whose memory may be taken over, with the root that may; ``noted``: the
+    collectives that the function made, in order, which are run whether their values are used.
     """
-    plan = None
+    plan: planning.Prepared | Schedule | None = None
     inputs: list[Origin] = []
     with build.lock:
-        _order(roots, origins)
+        _order([*noted, *roots], origins)
+        calls = collectives_of(roots, noted)
         wanted = [n for n in dict.fromkeys(roots) if n.data is None and 0 not in n.shape]
-        if wanted:
+        if wanted or calls:
             own = {n: wanted.index(r) for n, r in owners.items() if r in wanted}
-            plan = planning.prepare(wanted, own)
+            if calls:
+                plan = schedule(wanted, calls, own, planning.prepare)
+            else:
+                plan = planning.prepare(wanted, own)
             if plan is None:
                 return None
             inputs = [origins.get(n, ("constant", n)) for n in plan.leaves]
@@ -109,7 +119,7 @@ def compute(plan: Plan, roots: Sequence[Node], origins: dict[Node, Origin]) -> N
         keep_values({n: computed[value] for n, (kind, value) in pairs if kind == "output"})
 
 
-def run_on_copies(prepared: planning.Prepared, buffers: list[Buffer]) -> list[Buffer]:
+def run_on_copies(prepared: planning.Prepared | Schedule, buffers: list[Buffer]) -> list[Buffer]:
     """What a plan computes of buffers that it does not write to, but to copies."""
     for place in prepared.overwritten:
         buffers[place] = buffers[place].copy()
@@ -129,6 +139,9 @@ class Template:
         for kind, value in self.entries:
             if kind == "op":
                 op, params, inputs = value
+                if op is COLLECTIVE:
+                    values.append(again(values[inputs[0]], params))
+                    continue
                 values.append(make(op, tuple([values[i] for i in inputs]), params))
             elif kind == "mark":
                 values.append(storages[value].current())
@@ -152,7 +165,8 @@ def template(roots: Sequence[Node], origins: dict[Node, Origin], run: Run, alive
         for number, storage in enumerate(run.recorder.storages)
         if isinstance(storage.fn, AccumulateGrad)
     }
-    order = _order(roots, origins)
+    noted = run.recorder.collectives
+    order = _order([*noted, *roots], origins)
     numbers = {node: number for number, node in enumerate(order)}
     entries: list[Any] = []
     for node in order:
@@ -376,7 +390,8 @@ class Joint:
         self._fresh = len(flags)
         self._backward: dict[Any, tuple[Plan, list[int]]] = {}
         self.is_graph_wanted = False
-        if any(kind == "write" for kind, _ in self._entries):
+        if any(kind == "write" or (kind == "op" and value[0] is COLLECTIVE)
+               for kind, value in self._entries):  # fmt: skip
             raise CannotSplit
         marks = self._marks(storages)
         self._marked = [*marks]

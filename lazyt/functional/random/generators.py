@@ -115,6 +115,19 @@ class Generator:
         """Go on from where another generator is."""
         return self._go_to(lambda: (state._seed, state._calls))
 
+    def skip(self) -> Generator:
+        """Go on behind the next call, as if it had been made."""
+        return self._go_to(lambda: (self._seed, self._calls + 1))
+
+    def go_to_part(self, base: Generator, number: int) -> Generator:
+        """Start with numbers that belong to ``number``, and to where ``base`` is."""
+        return self._go_to(
+            lambda: (
+                base._seed * 0x9E3779B97F4A7C15 + base._calls * 0xD1B54A32D192ED03
+                + (number + 1) * 0xBF58476D1CE4E5B9 & 0x7FFFFFFFFFFFFFFF, 0,
+            )
+        )  # fmt: skip
+
     def __repr__(self) -> str:
         return f"<{package_name()}._C.Generator object at {id(self):#x}>"
 
