@@ -41,7 +41,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-
 def _tell_capture(node: Node) -> None:
     watcher = capturing()
     if watcher is not None:

@@ -481,7 +481,7 @@ class Launch(_Part):
         super().__init__(text)
         assert self.replay.plan is not None
         prepared, inputs, outputs = self.replay.plan
-        assert prepared is not None
+        assert prepared is not None and prepared.plan is not None
         self.launcher = prepared.plan.launcher
         self._plan_code = prepared.plan.code  # once: another thread may replace it
         self._fixed, self._sources, self._outputs = [*prepared.fixed], inputs, outputs
@@ -954,6 +954,8 @@ def write_fast_path(
         moving: which leaves are numbers that are followed.
     """
     if replay.plan is None or replay.plan[0] is None or (replay.alive and replay.parts):
+        return None
+    if replay.plan[0].plan is None:  # several, with transfers between them
         return None
     checks = replay.checks.computed
     if checks is not None and checks.inputs is None:

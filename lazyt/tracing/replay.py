@@ -609,10 +609,7 @@ class Replay:
         names: tuple[Sequence[str], Sequence[str]],
     ) -> None:
         recorder = run.recorder
-        made = recorder.collectives = [c for c in recorder.collectives if collectives.is_of_program(c)]
-        if not collectives.are_made(made):
-            raise CannotReplay("it needs a value that other ranks send while it runs")
-        self._groups = groups_of(made)
+        self._groups = _groups_of(run)
         self.numbers, self.guards, self.counted = numbers, run.guards, recorder.counts.shared()
         self.parts = list(parts)
         self.captured = [p for p in run.guards.tensors if p.tensor is not None]
@@ -660,12 +657,9 @@ class Replay:
         self.used = sorted({*used, *self.written, *self.checks.sources})
         if any(recorder.storages[i] in self._fixed for i in self.used):
             raise CannotReplay("it reads the tensor that an argument is a part of")
-        self._fresh, self._fixed, self._known = [], [], {}
-        self.guards.let_go()
+        self._forget()
 
-    def _prepare(
-        self, roots: Sequence[Node], origins: dict[Node, Any], run: Run
-    ) -> Plan | None:
+    def _prepare(self, roots: Sequence[Node], origins: dict[Node, Any], run: Run) -> Plan | None:
         """The plan, see ``prepare``, which has computed the captured call's results. New values may
         be written over the old ones of the same memory, where no result is the old one."""
         storages = run.recorder.storages
@@ -931,6 +925,17 @@ class Replay:
             storage.fn.dead = storage.fn.freed = True
             storage.node = tape.boundary(node, storage.fn)
         return storage
+
+
+def _groups_of(run: Run) -> frozenset[str]:
+    """The groups whose ranks a function waits for. Raises CannotReplay where one of its collectives
+    has been started already."""
+    recorder = run.recorder
+    made = [call for call in recorder.collectives if collectives.is_of_program(call)]
+    if not collectives.are_made(made):
+        raise CannotReplay("it needs a value that other ranks send while it runs")
+    recorder.collectives = made
+    return groups_of(made)
 
 
 def _current(place: GuardedTensor, arguments: Sequence[Tensor]) -> Tensor:

@@ -10,8 +10,8 @@ operand can be computed, those of one lane in the order of the program.
 ``overlap_transfers`` puts what does not depend on a collective between its start and its wait, and
 the wait as late as possible.
 
-``release_buffers`` lets go of values after the last step that reads them; a transfer holds on to its
-operand by itself. Parameters are written over by the last step that reads them.
+``release_buffers`` lets go of values after the last step that reads them; a transfer holds on to
+its operand by itself. Parameters are written over by the last step that reads them.
 
 No pass changes what is computed, nor the order of any sum.
 """
@@ -296,9 +296,7 @@ class _Graph:
         known: what has been computed so far, in the order of the actions.
     """
 
-    def __init__(
-        self, order: Sequence[Node], roots: Sequence[Node], calls: Sequence[Node]
-    ) -> None:
+    def __init__(self, order: Sequence[Node], roots: Sequence[Node], calls: Sequence[Node]) -> None:
         self.order, self.calls = list(order), list(calls)
         self.roots = [bottom(node) for node in roots]
         self.finals = set(self.roots)
@@ -440,7 +438,7 @@ def overlap_transfers(graph: _Graph, placed: Sequence[_Placed]) -> list[Action]:
     for root in graph.roots:
         used |= graph.needs[root]
     numbers = range(len(graph.calls))
-    for number in [*[n for n in numbers if used >> n & 1], *[n for n in numbers if not used >> n & 1]]:
+    for number in sorted(numbers, key=lambda n: not used >> n & 1):
         if not graph.done >> number & 1:
             compute(graph.ready())
             wait(number)

@@ -70,9 +70,7 @@ class Group:
         self._counts = [0] * len(self.lanes)
         self._known: set[tuple[str, str]] = set()
 
-    def come_to(
-        self, text: str, line: str, patience: float | None = None, lane: int = 0
-    ) -> int:
+    def come_to(self, text: str, line: str, patience: float | None = None, lane: int = 0) -> int:
         """Says which collective this rank comes to; the first time, waits until all ranks have and
         agree. Returns its number. Raises RankFailure, and DistributedError with the ranks that have
         not come in time.

@@ -258,9 +258,7 @@ class Hub:
 
     # ------------------------------------------------------------------ collectives
 
-    def _call(
-        self, number: int, message: dict[str, Any], calls: Sequence[tuple[str, str]]
-    ) -> None:
+    def _call(self, number: int, message: dict[str, Any], calls: Sequence[tuple[str, str]]) -> None:
         """Notes that a rank comes to the next collectives of a group, and compares."""
         name, first = str(message["group"]), int(message["number"])
         wrong, agreed = None, []

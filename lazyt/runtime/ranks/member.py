@@ -189,7 +189,9 @@ class Member:
                    "line": line, "ask": seconds is not None}  # fmt: skip
         return self._come(message, (group, number), seconds)
 
-    def _come(self, message: dict[str, Any], wanted: tuple[str, int], seconds: float | None) -> bool:
+    def _come(
+        self, message: dict[str, Any], wanted: tuple[str, int], seconds: float | None
+    ) -> bool:
         try:
             self._say(message)
         except Closed as error:
