@@ -39,7 +39,7 @@ class Planner(NamedTuple):
     """What finds plans: ``planning.realize`` and ``planning.prepare``."""
 
     realize: Realize
-    prepare: Callable[[Sequence[Node]], Prepared | None]
+    prepare: Callable[..., Prepared | None]
 
 
 #: Ops that run graphs.

@@ -31,7 +31,6 @@ from lazyt.ir.forms import use
 from lazyt.ir.graph import Node, source_text, topological, user_position
 from lazyt.plan import planning
 from lazyt.plan.build import lock as build_lock
-from lazyt.plan.control.schedules import Schedule
 from lazyt.plan.graph_keys import number_graph, structure_of
 from lazyt.plan.steps import draw
 from lazyt.runtime import events
@@ -307,9 +306,7 @@ class FastPaths:
         soon there is none yet, and the run does not count.
         """
         prepared = replay.plan[0] if replay.plan is not None else None
-        if isinstance(prepared, Schedule):
-            return
-        if prepared is not None and prepared.plan.code.heat is not None:
+        if prepared is not None and (prepared.plan is None or prepared.plan.code.heat is not None):
             return
         attempts = self._known.get(replay)
         if attempts is None:
@@ -507,7 +504,7 @@ class Captured:
             reasons = "; ".join(dict.fromkeys(self.why()))
             raise CaptureError(f"{describe(self.function)} replays no plan: {reasons}")
 
-        if isinstance(prepared[0], Schedule):
+        if prepared[0].plan is None:  # several, with transfers between them
             return prepared[0].explain(planning.explain_plan)
         return planning.explain_plan(prepared[0].plan)
 

@@ -28,12 +28,7 @@ from lazyt.handle.tensor import Tensor
 from lazyt.handle.views import View
 from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node, topological
-from lazyt.ops.parallel.collectives import COLLECTIVE
-from lazyt.plan import planning
-from lazyt.plan.control import collectives
-from lazyt.plan.control.schedules import Schedule, groups_of
 from lazyt.runtime.memory import Buffer
-from lazyt.runtime.ranks import groups
 from lazyt.tracing.capture import Bounds, Run, leaf_of, watching
 from lazyt.tracing.guards import StateTest
 from lazyt.tracing.recompile_reasons import aliases_differ, tensor_differs
@@ -105,7 +100,7 @@ class IndexChecks:
         refuse_looks(run, origins, roots)
         fills = [make for make, filled in run.recorder.calls if filled is not None]
         for node, _ in run.recorder.checks if run.recorder.collectives else ():
-            if any(n.op is COLLECTIVE for n in topological([node], lambda n: n in origins)):
+            if any(n.op.lower == "collective" for n in topological([node], lambda n: n in origins)):
                 raise CannotReplay("it checks a value that other ranks send")
         for node, bounds in dict.fromkeys(run.recorder.checks):
             leaf = _picked_from(node, bounds, origins)
@@ -659,6 +654,11 @@ class Replay:
             raise CannotReplay("it reads the tensor that an argument is a part of")
         self._forget()
 
+    def _forget(self) -> None:
+        """Lets go of what only making a replay needs."""
+        self._fresh, self._fixed, self._known = [], [], {}
+        self.guards.let_go()
+
     def _prepare(self, roots: Sequence[Node], origins: dict[Node, Any], run: Run) -> Plan | None:
         """The plan, see ``prepare``, which has computed the captured call's results. New values may
         be written over the old ones of the same memory, where no result is the old one."""
@@ -672,9 +672,10 @@ class Replay:
                     owners[leaf] = new
         plan = prepare(roots, origins, owners, run.recorder.collectives)
         if plan is not None:
-            collectives.take(run.recorder.collectives)
-            if isinstance(plan[0], Schedule):
-                collectives.start_made(planning.realize)
+            if self._groups:
+                from lazyt.plan.control import collectives
+
+                collectives.take(run.recorder.collectives)
             compute(plan, roots, origins)
         return plan
 
@@ -715,7 +716,7 @@ class Replay:
         """Whether a run has read what it needs when it is over: all results that are no arguments
         have memory of their own."""
         prepared, _, outputs = self.prepared or (None, (), ())
-        if prepared is None or isinstance(prepared, Schedule):
+        if prepared is None or prepared.plan is None:
             return False
         plan, parts = prepared.plan, [*self.results, *(part for _, part in self.effects)]
         if plan.may_change or plan.launcher is not None:
@@ -748,8 +749,11 @@ class Replay:
         reason = self.state.broken(arguments)
         if reason is not None:
             raise Missed(reason)
-        if self._groups and not self._groups <= groups.groups.keys():
-            raise Missed("a group of ranks was destroyed")
+        if self._groups:
+            from lazyt.runtime.ranks import groups
+
+            if not self._groups <= groups.groups.keys():
+                raise Missed("a group of ranks was destroyed")
         if not self.counts_are_equal():
             raise Missed("counts of steps that were equal differ, or lead to other numbers")
         given = list(arguments)
@@ -847,8 +851,6 @@ class Replay:
         """The buffers of the roots of a plan."""
         plan, inputs, outputs = prepared
         computed: list[Buffer] = []
-        if isinstance(plan, Schedule):
-            collectives.start_made(planning.realize)
         if plan is not None:
             buffers = [node_of(origin, found).data for origin in inputs]
             for place in plan.overwritten:
@@ -931,11 +933,15 @@ def _groups_of(run: Run) -> frozenset[str]:
     """The groups whose ranks a function waits for. Raises CannotReplay where one of its collectives
     has been started already."""
     recorder = run.recorder
+    if not recorder.collectives:
+        return frozenset()
+    from lazyt.plan.control import collectives
+
     made = [call for call in recorder.collectives if collectives.is_of_program(call)]
     if not collectives.are_made(made):
         raise CannotReplay("it needs a value that other ranks send while it runs")
     recorder.collectives = made
-    return groups_of(made)
+    return frozenset(call.params.group for call in made)
 
 
 def _current(place: GuardedTensor, arguments: Sequence[Tensor]) -> Tensor:

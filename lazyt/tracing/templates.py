@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Container, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lazyt import ops
 from lazyt.config import config
@@ -28,12 +28,13 @@ from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import float32
 from lazyt.ir.forms import PLACED
 from lazyt.ir.graph import Node, make, topological
-from lazyt.ops.parallel.collectives import COLLECTIVE, again
 from lazyt.plan import build, planning
-from lazyt.plan.control.schedules import Schedule, collectives_of, schedule
 from lazyt.runtime.memory import Buffer
 from lazyt.tracing.capture import Recorder, Run, leaf_of
 from lazyt.tracing.sources import signature
+
+if TYPE_CHECKING:
+    from lazyt.plan.control.schedules import Schedule
 
 #: Where a value comes from: ("source", number), ("part", number of an argument), ("call", number),
 #: ("constant", node), ("mark", number of the source whose gradient mark it is) or ("output", n).
@@ -41,7 +42,7 @@ Origin = tuple[str, Any]
 
 
 #: A plan, None where there is nothing to compute; origins of its inputs, and those of the roots.
-Plan = tuple[planning.Prepared | Schedule | None, list[Origin], list[Origin]]
+Plan = tuple["planning.Prepared | Schedule | None", list[Origin], list[Origin]]
 
 
 class CannotReplay(Exception):
@@ -81,13 +82,20 @@ def prepare(
     plan: planning.Prepared | Schedule | None = None
     inputs: list[Origin] = []
     with build.lock:
-        _order([*noted, *roots], origins)
-        calls = collectives_of(roots, noted)
+        order = _order([*noted, *roots], origins)
+        has_calls = any(n.op.lower == "collective" and n.data is None for n in order)
+        del order  # what it refers to would count as in use
         wanted = [n for n in dict.fromkeys(roots) if n.data is None and 0 not in n.shape]
-        if wanted or calls:
+        if wanted or has_calls:
             own = {n: wanted.index(r) for n, r in owners.items() if r in wanted}
-            if calls:
-                plan = schedule(wanted, calls, own, planning.prepare)
+            if has_calls:
+                from lazyt.plan.control.schedules import collectives_of, schedule
+                from lazyt.plan.steps import Planner
+
+                planner = Planner(planning.realize, planning.prepare)
+
+                calls = collectives_of(roots, noted)
+                plan = schedule(wanted, calls, own, planner)
             else:
                 plan = planning.prepare(wanted, own)
             if plan is None:
@@ -139,10 +147,12 @@ class Template:
         for kind, value in self.entries:
             if kind == "op":
                 op, params, inputs = value
-                if op is COLLECTIVE:
-                    values.append(again(values[inputs[0]], params))
-                    continue
                 values.append(make(op, tuple([values[i] for i in inputs]), params))
+            elif kind == "collective":
+                from lazyt.ops.parallel.collectives import again
+
+                params, number = value
+                values.append(again(values[number], params))
             elif kind == "mark":
                 values.append(storages[value].current())
             elif kind == "write":
@@ -180,6 +190,8 @@ def template(roots: Sequence[Node], origins: dict[Node, Origin], run: Run, alive
                 entries.append(("write", (number, numbers[node.inputs[0]])))
         elif node.op.name == "variable" and alive and (node in boundaries or node.needs_grad):
             raise CannotReplay("hooks, custom functions or new leaves stand in its graph")
+        elif node.op.lower == "collective":
+            entries.append(("collective", (node.params, numbers[node.inputs[0]])))
         elif not node.inputs and (node.data is not None or node.op.name != "const"):
             entries.append(("constant", node))
         else:
@@ -390,8 +402,7 @@ class Joint:
         self._fresh = len(flags)
         self._backward: dict[Any, tuple[Plan, list[int]]] = {}
         self.is_graph_wanted = False
-        if any(kind == "write" or (kind == "op" and value[0] is COLLECTIVE)
-               for kind, value in self._entries):  # fmt: skip
+        if any(kind in ("write", "collective") for kind, _ in self._entries):
             raise CannotSplit
         marks = self._marks(storages)
         self._marked = [*marks]

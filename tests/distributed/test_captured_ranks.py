@@ -176,6 +176,7 @@ def test_steps_of_a_schedule() -> None:
     from lazyt.ops.parallel.collectives import all_gather
     from lazyt.plan import planning
     from lazyt.plan.control.schedules import Compute, Start, Wait, schedule
+    from lazyt.plan.steps import Planner
 
     lone_group()
     try:
@@ -189,7 +190,8 @@ def test_steps_of_a_schedule() -> None:
         product = (w @ w).node
         root = ops.apply("mul", ops.slice_(first, (0, 0), (3, 4), (1, 1)), x.node)
         root = ops.apply("add", root, ops.broadcast_to(ops.reduce_("sum", product, (0, 1)), (3, 4)))
-        found = schedule([root], [first, unused], {}, planning.prepare)
+        planner = Planner(planning.realize, planning.prepare)
+        found = schedule([root], [first, unused], {}, planner)
         assert found is not None
         kinds = [type(step) for step in found.steps]
         assert kinds.count(Start) == kinds.count(Wait) == 2

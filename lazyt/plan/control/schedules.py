@@ -27,7 +27,7 @@ from lazyt import ops
 from lazyt.ir.graph import Node, rebuild, remake, source_text, topological
 from lazyt.ops.leaves import CONST
 from lazyt.plan.control import collectives
-from lazyt.plan.control.collectives import COLLECTIVE, Started
+from lazyt.plan.control.collectives import COLLECTIVE, Realize, Started
 from lazyt.plan.graph_keys import BETWEEN_PLANS
 from lazyt.plan.retention import find_retained
 from lazyt.runtime.memory import Buffer
@@ -36,9 +36,7 @@ from lazyt.runtime.ranks.groups import named
 if TYPE_CHECKING:
     from lazyt.plan.explain import Explanation
     from lazyt.plan.planning import Prepared
-
-#: ``planning.prepare``.
-Prepare = Callable[[Sequence[Node], Mapping[Node, int]], "Prepared | None"]
+    from lazyt.plan.steps import Planner
 
 
 class Compute(NamedTuple):
@@ -98,7 +96,9 @@ class Schedule:
         steps: Sequence[Step],
         results: Sequence[int],
         count: int,
+        realize: Realize,
     ) -> None:
+        self._realize = realize
         self.leaves, self.steps, self._results, self._count = leaves, list(steps), results, count
         self._leaf_count = len(leaves)
         self.calls = list(calls)
@@ -120,6 +120,7 @@ class Schedule:
     def run(self, inputs: Sequence[Buffer]) -> list[Buffer]:
         """The buffers of the roots, in their order, for these buffers of the leaves. Raises
         RankFailure, the first time also where the ranks' collectives differ."""
+        collectives.start_made(self._realize)  # which the program made before
         values: list[Any] = [*inputs, *[None] * (self._count - len(inputs))]
         numbers = self._forms.come_to(ask=not self._agreed)
         self._agreed = True
@@ -266,7 +267,7 @@ def schedule(
     roots: Sequence[Node],
     calls: Sequence[Node],
     owners: Mapping[Node, int],
-    prepare: Prepare,
+    planner: Planner,
 ) -> Schedule | None:
     """How to compute ``roots``, different pending nodes of some size, and to run ``calls``, all
     collectives that they depend on, in an order that all ranks have; None where other calls between
@@ -280,7 +281,7 @@ def schedule(
             return None
     graph = _Graph(order, roots, calls)
     actions = overlap_transfers(graph, place_collectives(graph))
-    return _Builder(graph, owners, prepare).build(actions)
+    return _Builder(graph, owners, planner).build(actions)
 
 
 class _Graph:
@@ -449,8 +450,8 @@ def overlap_transfers(graph: _Graph, placed: Sequence[_Placed]) -> list[Action]:
 class _Builder:
     """Makes a schedule of actions: gives values their slots, and finds the plans."""
 
-    def __init__(self, graph: _Graph, owners: Mapping[Node, int], prepare: Prepare) -> None:
-        self._graph, self._owners, self._prepare = graph, owners, prepare
+    def __init__(self, graph: _Graph, owners: Mapping[Node, int], planner: Planner) -> None:
+        self._graph, self._owners, self._planner = graph, owners, planner
         self._leaves: list[Node] = []
         self._slots: dict[Node, int] = {}
         self._stand_ins: dict[Node, Node] = {}
@@ -493,7 +494,8 @@ class _Builder:
                 plan.leaves = []  # they would hold on to values
                 steps.append(Compute(plan, inputs, outputs))
         results = [self._slots[root] for root in graph.roots]
-        return Schedule(self._leaves, graph.calls, steps, results, count)
+        realize = self._planner.realize
+        return Schedule(self._leaves, graph.calls, steps, results, count, realize)
 
     def _slot_of(self, leaf: Node) -> int:
         return self._slots[self._stand_ins.get(leaf, leaf)]
@@ -507,7 +509,7 @@ class _Builder:
                 return node
             return self._stand_in(node) if node in self._slots else remake(node, inputs)
 
-        return self._prepare(rebuild(segment.roots, change, is_leaf), owners)
+        return self._planner.prepare(rebuild(segment.roots, change, is_leaf), owners)
 
     def _stand_in(self, node: Node) -> Node:
         """A leaf that stands for what an earlier step gives."""
@@ -541,12 +543,7 @@ def _release_buffers(steps: Sequence[Step], results: Sequence[int]) -> list[list
     return found
 
 
-def groups_of(calls: Iterable[Node]) -> frozenset[str]:
-    """The names of the groups of collectives."""
-    return frozenset(call.params.group for call in calls)
-
-
 __all__ = [
-    "Compute", "Schedule", "Start", "Wait", "collectives_of", "groups_of", "overlap_transfers",
+    "Compute", "Schedule", "Start", "Wait", "collectives_of", "overlap_transfers",
     "place_collectives", "schedule",
 ]  # fmt: skip
