@@ -172,8 +172,31 @@ def checked_out(repository: str, sources: Path | None, commit: str, build: Path)
     head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
     is_there = any(item.name != ".git" for item in folder.iterdir())
     if head.stdout.strip() != commit or not is_there:
+        _leave_out(git, _absent(git, commit))
         subprocess.run([*git, "checkout", "--quiet", commit], check=True)
     return folder
+
+
+def _absent(git: list[str], commit: str) -> list[str]:
+    """Files of a commit that the clone has no content of: large ones, in a folder of clones."""
+    listed = subprocess.run(
+        [*git, "ls-tree", "-r", "-z", "--format=%(objectname) %(path)", commit],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    files = [line.split(" ", 1) for line in listed.stdout.split("\0") if line]
+    known = subprocess.run(
+        [*git, "cat-file", "--batch-check"], input="\n".join(name for name, _ in files),
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    found = zip(files, known.stdout.splitlines(), strict=True)
+    return [path for (_, path), line in found if line.endswith(" missing")]
+
+
+def _leave_out(git: list[str], paths: list[str]) -> None:
+    """Tells git to check out all files but these."""
+    if paths:
+        patterns = ["/*", *(f"!/{path}" for path in paths)]
+        subprocess.run([*git, "sparse-checkout", "set", "--no-cone", *patterns], check=True)
 
 
 def run(

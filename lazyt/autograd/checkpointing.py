@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from lazyt import ops
-from lazyt.autograd.engine import find_variables
+from lazyt.autograd.engine import find_variables, through_inner
 from lazyt.errors import GradientError
 from lazyt.functional.random.generators import default_generator
 from lazyt.handle import autocast
 from lazyt.handle.dispatch import wrap
 from lazyt.handle.grad_mode import enable_grad, mode
-from lazyt.handle.storage import Storage, raw
+from lazyt.handle.storage import Storage
 from lazyt.handle.tape import GradFn, boundaries, boundary, leaves
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.graph import Node, topological
@@ -29,7 +29,7 @@ class CheckpointBackward(GradFn):
     variables: list[Node]
     rule = "a"
     several = True
-    runs_python = True
+    runs_python = computes_again = True
 
     def below(self) -> list[Node]:
         """The variables that the function's results depend on."""
@@ -41,7 +41,7 @@ class CheckpointBackward(GradFn):
         Raises GradientError when they are not alike.
         """
         pairs = [(r.node, c) for r, c in zip(self.results(), cotangents) if c is not None]
-        return self._through_inner(pairs)
+        return through_inner(pairs, self.variables)
 
     def results(self) -> list[Tensor]:
         """What the function gives when it is called again.
@@ -55,27 +55,6 @@ class CheckpointBackward(GradFn):
                 f"{[list(r.shape) for r in found]} instead of {[list(s) for s in self.shapes]}"
             )
         return found
-
-    def _through_inner(self, pairs: list[tuple[Node, Node]]) -> list[tuple[Node, Node]]:
-        """The pairs, with those behind checkpoints that the second call made: whoever goes
-        backward knows only those of the first."""
-        from lazyt.transforms.vjp import vjp
-
-        known = set(self.variables)
-        inner: dict[GradFn, dict[int, Node]] = {}
-        for node in find_variables([node for node, _ in pairs]):
-            fn, index = boundaries.get(node, (None, 0))
-            if fn is not None and node not in known:
-                inner.setdefault(fn, {})[index] = node
-        for fn in reversed(list(inner)):
-            nodes = [inner[fn].get(index) for index in range(max(inner[fn]) + 1)]
-            asked = [node for node in nodes if node is not None]
-            found = iter(vjp([n for n, _ in pairs], [c for _, c in pairs], asked))
-            parts = [None if node is None else next(found) for node in nodes]
-            if any(part is not None for part in parts):
-                plain = [p if p is None or mode.enabled else raw(p) for p in parts]
-                pairs = pairs + fn.advance(plain)
-        return pairs
 
 
 def run_checkpointed(

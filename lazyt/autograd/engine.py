@@ -200,6 +200,28 @@ def find_variables(roots: Sequence[Node]) -> list[Node]:
     return found
 
 
+def through_inner(pairs: list[Pair], known: Sequence[Node]) -> list[Pair]:
+    """The pairs, with those behind boundaries between them and ``known``: whoever goes backward
+    from elsewhere knows only those."""
+    from lazyt.transforms.vjp import vjp
+
+    inner: dict[GradFn, dict[int, Node]] = {}
+    ends = set(known)
+    for node in find_variables([node for node, _ in pairs]):
+        fn, index = boundaries.get(node, (None, 0))
+        if fn is not None and node not in ends:
+            inner.setdefault(fn, {})[index] = node
+    for fn in reversed(list(inner)):
+        nodes = [inner[fn].get(index) for index in range(max(inner[fn]) + 1)]
+        wanted = [node for node in nodes if node is not None]
+        found = iter(vjp([n for n, _ in pairs], [c for _, c in pairs], wanted))
+        parts = [None if node is None else next(found) for node in nodes]
+        if any(part is not None for part in parts):
+            plain = [p if p is None or mode.enabled else raw(p) for p in parts]
+            pairs = pairs + fn.advance(plain)
+    return pairs
+
+
 def _anomaly_check() -> Callable[[Node, Node, int, Node], None]:
     from lazyt.autograd.anomalies import watch
 
@@ -377,4 +399,13 @@ def retain(tensor: Tensor, grad: Tensor) -> None:
     tensor.__dict__["_grad"] = found
 
 
-__all__ = ["Backward", "accumulate", "check_tape", "free_tape", "mode", "running", "walk_tape"]
+__all__ = [
+    "Backward",
+    "accumulate",
+    "check_tape",
+    "free_tape",
+    "mode",
+    "running",
+    "through_inner",
+    "walk_tape",
+]

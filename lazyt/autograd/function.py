@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from lazyt import ops
@@ -30,11 +32,11 @@ __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 class DelayedError(GradFn):
     """The grad_fn of what cannot be differentiated: asking for its gradient raises."""
 
-    __slots__ = ("text", "under")
+    __slots__ = ("refusal", "under")
 
     def __init__(self, text: str, under: list[Node]) -> None:
         self.begin()
-        self.text, self.under = text, under
+        self.refusal, self.under = text, under
 
     def below(self) -> list[Node]:
         """What a gradient would go to."""
@@ -42,7 +44,7 @@ class DelayedError(GradFn):
 
     def advance(self, cotangents: list[Node | None]) -> list[tuple[Node, Node]]:
         """Raises GradientError."""
-        raise GradientError(self.text)
+        raise GradientError(self.refusal)
 
 
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -164,6 +166,11 @@ class FunctionBackward(GradFn):
             raise GradientError(FREED)
         return self.ctx.saved_tensors
 
+    @property
+    def reads_saved(self) -> bool:
+        """Whether its ``forward`` saved something."""
+        return bool(self.ctx._packed)
+
     def needs_saved(self) -> bool:
         """Whoever asks for what was saved is told that it was freed; nobody has to ask."""
         return False
@@ -175,6 +182,16 @@ class FunctionBackward(GradFn):
             self.ctx._freed = True
             self.ctx._packed = []
         return False
+
+    @contextmanager
+    def rehearsal(self) -> Iterator[None]:
+        """A block in which ``backward`` sees a copy of its ctx."""
+        context = self.ctx
+        try:
+            self.ctx = copy.copy(context)
+            yield
+        finally:
+            self.ctx = context
 
     def below(self) -> list[Node]:
         """The arguments that require gradients."""

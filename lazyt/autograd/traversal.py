@@ -136,6 +136,7 @@ class Traversal:
         self._plain: set[GradFn] = set()
         self._below: list[Pair] = []
         self._past: list[Pair] = []
+        self._again: list[Tensor] = []
         self._turns = itertools.count()
         self._add(roots)
         while self._ready:
@@ -416,7 +417,9 @@ class Traversal:
             return [answers.get(number) for number in range(len(fn.parents))]
         if any(grad is not None for grad in grads):
             if isinstance(fn, CheckpointBackward):
-                pairs = [(r, r._fn, g) for r, g in zip(fn.results(), grads)]
+                results = fn.results()
+                self._again += results  # the tape below them does not hold what it was made of
+                pairs = [(r, r._fn, g) for r, g in zip(results, grads)]
                 self._add([
                     Root(own, output_number(own, r.node), g)
                     for r, own, g in pairs if g is not None and own is not None

@@ -17,6 +17,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from lazyt import ops
@@ -252,6 +253,8 @@ class GradFn:
     rule: str = ""  # what its gradient reads: ``traits.saves``
     several: bool = False  # whether it may have more than one output
     runs_python: bool = False  # whether a backward calls functions of the user's for it
+    computes_again: bool = False  # whether a backward computes values anew that were not stored
+    refusal: str = ""  # why there is no gradient, where that is all that is known of it
     parents: tuple[GradFn | None, ...]
     saved: Saved
     freed: bool
@@ -331,6 +334,11 @@ class GradFn:
         name = type(self).__name__
         return name if "Backward" in name else f"torch::autograd::{name}"
 
+    @property
+    def reads_saved(self) -> bool:
+        """Whether a second backward fails, because what was saved is freed by the first one."""
+        return bool(self.rule) and self.rule != "o"
+
     def needs_saved(self) -> bool:
         """Whether backward needs something that was saved."""
         return bool(self.rule) and (self.rule != "o" or bool(self.saved))
@@ -351,6 +359,10 @@ class GradFn:
         history = self.extra.history
         cotangent = cotangents[0]
         return [] if history is None or cotangent is None else [(history, cotangent)]
+
+    def rehearsal(self) -> AbstractContextManager[None]:
+        """A block in which ``advance`` changes nothing that it reads when it comes again."""
+        return nullcontext()
 
     def below(self) -> list[Node]:
         """The nodes that ``advance`` may continue with."""

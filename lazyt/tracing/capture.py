@@ -12,26 +12,31 @@ import copy
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, TypeVar
 
 import numpy as np
 
 from lazyt import ops
+from lazyt.autograd.engine import find_variables
+from lazyt.errors import LazytError
 from lazyt.handle import pending
 from lazyt.handle.dispatch import one_memory
+from lazyt.handle.grad_mode import set_grad_enabled
 from lazyt.handle.hooks import Counts, Watcher, hook
 from lazyt.handle.pending import realize_nodes
+from lazyt.handle.pytree import ANYTHING, Flat
 from lazyt.handle.storage import Memory, Storage
-from lazyt.handle.tape import AccumulateGrad, GradFn
+from lazyt.handle.tape import AccumulateGrad, Bridge, GradFn, boundaries
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, float32, float64, int8, int16, int32, int64, uint8
-from lazyt.ir.graph import Node, source_text, user_position
+from lazyt.ir.graph import Node, source_text, topological, user_position
 from lazyt.ops.leaves import INPUT
 from lazyt.runtime.cpython import forks
 from lazyt.tracing.frames import (
     Frames,
+    StopTracing,
     is_user_module,
     names_of,
     readable_names,
@@ -93,6 +98,8 @@ class Recorder:
             floats.
         collectives: what other ranks wait for, in the order in which the function made it.
         trouble: why the run cannot be replayed; None while it can.
+        stops: whether what cannot be replayed is stopped by StopTracing before it is done.
+        stand_ins: leaves in the place of values that come after the run.
         activity: how many writes, gradients and leaves there were so far.
         marks: what that was at each of the calls.
     """
@@ -118,6 +125,8 @@ class Recorder:
         self.looks: dict[Node, tuple[str, bool]] = {}
         self.collectives: list[Node] = []
         self.trouble: str | None = None
+        self.stops = False
+        self.stand_ins: set[Node] = set()
 
     def add(self, storage: Storage) -> None:
         """Make ``storage``, computed by now, a source."""
@@ -150,7 +159,12 @@ class Recorder:
         return threading.get_ident() == self.thread
 
     def refuse(self, reason: str) -> None:
-        """GuardedValue why the run cannot be replayed; the first reason stays."""
+        """Note why the run cannot be replayed; the first reason stays.
+
+        Raises StopTracing with it where ``stops`` is set.
+        """
+        if self.stops:
+            raise StopTracing(reason)
         self.trouble = self.trouble or reason
 
     def read(self, storage: Storage) -> None:
@@ -175,6 +189,8 @@ class Recorder:
 
     def wrote(self, storage: Storage, value: Node) -> None:
         """``storage`` is about to be written to."""
+        if self.stops and id(storage) in self.known:
+            self.refuse("it writes to a tensor that was there before")
         self.activity += 1
         self.read(storage)
 
@@ -189,7 +205,7 @@ class Recorder:
     def number(self, node: Node, reason: str) -> int | None:
         """The bits of a single element: a replay computes them first, and is one only where they
         are the same."""
-        if node.size != 1 or node.dtype not in _BITS:
+        if self.stops or node.size != 1 or node.dtype not in _BITS:
             return None
         wide = bits_of(node)
         realize_nodes([wide])
@@ -201,6 +217,8 @@ class Recorder:
 
     def checked(self, node: Node, bounds: Bounds) -> None:
         """An index was found in range."""
+        if self.stand_ins and not self.stand_ins.isdisjoint(topological([node])):
+            self.refuse("it checks values that are computed from those that come after it")
         self.checks.append((node, bounds))
 
     def communicated(self, node: Node) -> None:
@@ -210,8 +228,10 @@ class Recorder:
 
     def accumulated(self, leaf: AccumulateGrad) -> None:
         """A gradient goes to a leaf, which may be one that only the history of another knows."""
-        self.activity += 1
         variable = leaf.variable
+        if self.stops and (variable is None or id(variable._storage) not in self.born):
+            self.refuse("it adds to the gradient of a leaf")
+        self.activity += 1
         if variable is None or leaf in self.grads or id(variable._storage) in self.born:
             return
         self.refuse("it gives a gradient to a tensor that it reaches through another's history")
@@ -250,6 +270,8 @@ class Recorder:
 
     def each_call(self, function: Callable[[], T]) -> T:
         """Something that Python does on every call."""
+        if self.stops:
+            self.refuse("it does something that changes with every call")
         value = self._uncaptured(function)
         self.calls.append((function, None))
         self.marks.append(self.activity)
@@ -325,6 +347,7 @@ class Run:
         changes: what of Python's state the function changed.
         young: what it made.
         codes: code that ran, with its globals.
+        gradients: what its custom functions do with gradients.
         trouble: why it cannot be replayed; None when it can.
     """
 
@@ -337,6 +360,7 @@ class Run:
     young: Young
     codes: dict[Any, dict[str, Any]]
     trouble: str | None
+    gradients: Mapping[GradFn, TracedGradient] = field(default_factory=dict)
 
 
 @contextmanager
@@ -433,6 +457,159 @@ def _refuse_renewed(
     changed = [change for change in changes if not change.is_simple]
     if changed and any(node is None for _, node in calls):
         raise CannotWatch(f"it changes {changed[0].path}, as steps of an optimizer do")
+
+
+# What custom functions and checkpoints do with gradients, traced after a run.
+#
+# The graph of a captured function ends at a boundary wherever the user's code decides how gradients
+# go on: a ``torch.autograd.Function`` has its ``backward``, a checkpoint calls its function again.
+# To replay both passes that code runs once more when the function is captured, on leaves in the
+# place of the gradients that will arrive. What it computes of them becomes part of the graph.
+
+
+#: How often a gradient can be differentiated: gradients of custom functions that call custom
+#: functions in their ``backward`` are traced down to here.
+_DEPTH = 3
+
+
+class CannotTrace(Exception):
+    """The gradient cannot be replayed; the text says why.
+
+    Attributes:
+        had_effects: whether tracing it changed what the user's code can see.
+    """
+
+    def __init__(self, text: str, had_effects: bool = False) -> None:
+        super().__init__(text)
+        self.had_effects = had_effects
+
+
+@dataclass
+class TracedGradient:
+    """What one grad_fn of the user's does with gradients.
+
+    Attributes:
+        fn: the grad_fn.
+        cotangents: leaves for what arrives at its outputs, None for one that nobody uses.
+        pairs: nodes of the graph with the gradients that go on there.
+        below: the nodes that ``fn`` gives gradients to.
+        refusal: why those gradients have no gradient in turn; "" where they have one.
+        is_checkpoint: whether it computes values again, which are not to be stored.
+    """
+
+    fn: GradFn
+    cotangents: list[Node | None]
+    pairs: list[tuple[Node, Node]]
+    below: list[Node]
+    refusal: str
+    is_checkpoint: bool
+
+
+def trace_gradients(roots: Sequence[Node], recorder: Recorder) -> dict[GradFn, TracedGradient]:
+    """The gradients of all custom functions and checkpoints that ``roots`` depend on.
+
+    Raises CannotTrace where one does what a replay could not repeat.
+    """
+    found: dict[GradFn, TracedGradient] = {}
+    if not any(root.needs_grad for root in roots):
+        return found
+    level = _boundaries_of(roots)
+    for depth in range(_DEPTH):
+        new = {fn: outputs for fn, outputs in level.items() if fn not in found}
+        if not new:
+            break
+        with _tracing(recorder):
+            for fn, outputs in new.items():
+                found[fn] = _traced(fn, outputs, recorder, depth)
+        level = _boundaries_of([grad for fn in new for _, grad in found[fn].pairs])
+    return found
+
+
+def _boundaries_of(roots: Sequence[Node]) -> dict[GradFn, dict[int, Node]]:
+    """The grad_fns at which the graph of ``roots`` ends, with the nodes of their outputs."""
+    found: dict[GradFn, dict[int, Node]] = {}
+    for node in find_variables(roots):
+        known = boundaries.get(node)
+        if known is not None:
+            found.setdefault(known[0], {}).setdefault(known[1], node)
+    return found
+
+
+@contextmanager
+def _tracing(recorder: Recorder) -> Iterator[None]:
+    """A block whose code is watched like that of the captured function, and stopped before it does
+    what a replay could not repeat."""
+    old, pending.budget.nodes = pending.budget.nodes, -1  # every new storage is reported
+    recorder.stops = recorder.frames.stops = True
+    try:
+        with watching(recorder), recorder.frames:
+            yield
+    finally:
+        recorder.stops = recorder.frames.stops = False
+        pending.budget.nodes = old
+
+
+def _traced(fn: GradFn, outputs: dict[int, Node], recorder: Recorder, depth: int) -> TracedGradient:
+    if fn.refusal:
+        return TracedGradient(fn, [], [], fn.below(), fn.refusal, False)
+    if not (fn.runs_python or isinstance(fn, Bridge)):
+        raise CannotTrace("hooks or new leaves stand in its graph")
+    name = fn.name()
+    if depth == _DEPTH - 1:
+        text = f"a captured function was differentiated more than {depth} times through {name}"
+        return TracedGradient(fn, [], [], fn.below(), text, False)
+    cotangents: list[Node | None] = [None] * (max(outputs) + 1)
+    for index, node in outputs.items():
+        cotangents[index] = _stand_in(node, recorder)
+    refusal = ""
+    try:
+        try:
+            pairs = _advance(fn, cotangents, True)
+        except LazytError:  # what it does cannot be differentiated again
+            refusal = f"the gradient of {name} cannot be differentiated"
+            pairs = _advance(fn, cotangents, False)
+    except StopTracing as stop:
+        raise CannotTrace(f"in the gradient of {name}, {stop}") from None
+    except Exception as error:
+        raise CannotTrace(
+            f"the gradient of {name} raises {type(error).__name__} when it is traced ({error})"
+        ) from error
+    return TracedGradient(fn, cotangents, pairs, fn.below(), refusal, fn.computes_again)
+
+
+def _advance(
+    fn: GradFn, cotangents: Sequence[Node | None], enabled: bool
+) -> list[tuple[Node, Node]]:
+    with fn.rehearsal(), set_grad_enabled(enabled):
+        return fn.advance([*cotangents])
+
+
+def _stand_in(like: Node, recorder: Recorder) -> Node:
+    """A leaf of the same type as ``like``, full of ones."""
+    ones = ops.broadcast_to(ops.constant(1, like.dtype), like.shape)
+    realize_nodes([ones])
+    node = ops.input_(like.shape, like.dtype, ones.data)
+    recorder.stand_ins.add(node)
+    return node
+
+
+def trace_gradients_of(run: Run, arguments: Sequence[Tensor]) -> None:
+    """Notes what the user's code does with gradients of what a run left. Raises CannotTrace."""
+    parts: list[Any] = []
+    parts.extend(Flat(run.result, None, ANYTHING).leaves)
+    parts.extend(Flat([c.values for c in run.changes], None, ANYTHING).leaves)
+    known = run.recorder.known
+    made = [p._storage for p in parts if isinstance(p, Tensor) and id(p._storage) not in known]
+    run.gradients = trace_gradients([storage.current() for storage in made], run.recorder)
+    if not run.gradients:
+        return
+    before = {(c.sort, c.path, *map(id, c.values)) for c in run.changes}
+    try:
+        for change in changes_of(run.guards, arguments):
+            if (change.sort, change.path, *map(id, change.values)) not in before:
+                raise CannotTrace(f"the gradient of a custom function changes {change.path}", True)
+    except CannotWatch as error:
+        raise CannotTrace(str(error), True) from error
 
 
 def note_state(

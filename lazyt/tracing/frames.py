@@ -64,6 +64,11 @@ def _is_user(frame: types.FrameType) -> bool:
     return is_user_module(str(frame.f_globals.get("__name__", "__main__")))
 
 
+class StopTracing(BaseException):
+    """Code that is run to be traced was about to do what a replay could not repeat; says what. No
+    handler of the user's takes it for an error."""
+
+
 class Frames:
     """A context in which the code that runs is noted.
 
@@ -74,7 +79,10 @@ class Frames:
         next_of: where the user's code asks an iterator for its next element; None where it never
             does.
         paused: while set, nothing is noted.
+        stops: whether what cannot be replayed is stopped by StopTracing before it is done.
     """
+
+    stops = False
 
     def __init__(self) -> None:
         self.codes: dict[types.CodeType, dict[str, Any]] = {}
@@ -108,6 +116,7 @@ class Frames:
         if event == "c_call":
             if self.trouble is None and _is_user(frame):
                 self._note_builtin(frame, argument)
+                self._stop()
         elif _is_user(frame):
             self.codes.setdefault(code, frame.f_globals)
         elif code in _COPIES:
@@ -124,6 +133,12 @@ class Frames:
             back = frame.f_back
             if back is not None and _is_user(back):
                 self.trouble = f"calls {frame.f_globals['__name__']}.{code.co_name}" + _place(back)
+        self._stop()
+
+    def _stop(self) -> None:
+        if self.stops and self.trouble is not None:
+            trouble, self.trouble = self.trouble, None
+            raise StopTracing(f"it {trouble}")
 
     def _note_builtin(self, frame: types.FrameType, function: Any) -> None:
         if function is next:

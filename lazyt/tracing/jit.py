@@ -37,7 +37,14 @@ from lazyt.runtime import events
 from lazyt.runtime.cpython import forks
 from lazyt.runtime.cpython.interrupts import handling
 from lazyt.tracing.arguments import Changing, Values, is_gone, key_of, keys_differ
-from lazyt.tracing.capture import Run, names_to_read, note_state, watch
+from lazyt.tracing.capture import (
+    CannotTrace,
+    Run,
+    names_to_read,
+    note_state,
+    trace_gradients_of,
+    watch,
+)
 from lazyt.tracing.fast_path import MISSED, FastPath
 from lazyt.tracing.fast_path_code import write_fast_path
 from lazyt.tracing.frames import Frames, global_names, is_user_module
@@ -612,6 +619,7 @@ class Captured:
         holders = Holders(flat)
         try:
             run = watch(self.function, args, kwargs, values.tensors, guards, called, holders)
+            untraced = self._trace_gradients(run, values.tensors)
         finally:
             numbers.active = False
             guards.replace(plain)
@@ -623,7 +631,7 @@ class Captured:
         run.young.forget()
         found = outcome.leaves
         parts = [plain(part) for part in found]
-        reason = run.trouble or outcome.trouble(parts, guards)
+        reason = run.trouble or outcome.trouble(parts, guards) or untraced
         if reason is None and any(map(is_sparse, parts)):
             reason = "a result is a sparse tensor that was there before"
         if reason is not None:
@@ -642,6 +650,17 @@ class Captured:
         if all(a is b for a, b in zip(final, found, strict=True)):
             return run.result
         return outcome.finish(final, flat.values)
+
+    def _trace_gradients(self, run: Run, arguments: Sequence[Tensor]) -> str | None:
+        """Notes what custom functions do with gradients; why that cannot be replayed, else None."""
+        if run.trouble is None:
+            try:
+                trace_gradients_of(run, arguments)
+            except CannotTrace as error:
+                if error.had_effects:  # which another attempt would have, too
+                    self._failures = _PATIENCE - 1
+                return str(error)
+        return None
 
     def _keep(
         self, key: Any, run: Run, values: Values, outcome: Outcome, numbers: Numbers,

@@ -319,7 +319,7 @@ def parts_of(results: Sequence[Storage], sources: Sequence[Storage]) -> list[Par
                 continue
             seen.add(fn)
             stack.extend(fn.parents)
-            if fn.rule and fn.rule != "o":
+            if fn.reads_saved:
                 users.setdefault(fn, []).append(number)
     found: dict[tuple[int, ...], str] = {}
     for fn, numbers in users.items():
@@ -351,8 +351,15 @@ def join_parts(parts: Sequence[Part], fns: Sequence[GradFn | None]) -> None:
         if users and below:
             part = record_view(name, next(iter(below)))
             part.parents = tuple(below)
+            part.__class__ = _part_type(name)
             for fn in users:
                 fn.parents = (*fn.parents, part)
+
+
+@functools.cache
+def _part_type(name: str) -> type[GradFn]:
+    """The class of grad_fns that stand for others of a name, which need what they saved."""
+    return type(name, (GradFn,), {"__slots__": (), "rule": "a"})
 
 
 # Replays that are broken off by an exception: the function is run, as far as it comes itself.
@@ -909,7 +916,7 @@ class Replay:
         if tape.watched:
             ends = [s.fn for s in self._fresh] + [v._fn for v in leaves if isinstance(v, Tensor)]
             if has_hooks(ends, sources):
-                raise CannotReplay("hooks, custom functions or new leaves stand in its graph")
+                raise CannotReplay("hooks stand in its graph")
         return parts_of(self._fresh, sources)
 
     def _storages(self, nodes: Sequence[Node], given: Sequence[Tensor]) -> list[Storage]:

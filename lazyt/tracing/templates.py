@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lazyt import ops
+from lazyt.autograd.engine import Backward, find_variables, through_inner
 from lazyt.config import config
+from lazyt.errors import GradientError
 from lazyt.handle.dispatch import one_memory, wrap
 from lazyt.handle.grad_mode import mode
 from lazyt.handle.pending import keep_values, realize_nodes
@@ -30,7 +32,7 @@ from lazyt.ir.forms import PLACED
 from lazyt.ir.graph import Node, make, topological
 from lazyt.plan import build, planning
 from lazyt.runtime.memory import Buffer
-from lazyt.tracing.capture import Recorder, Run, leaf_of
+from lazyt.tracing.capture import Recorder, Run, TracedGradient, leaf_of
 from lazyt.tracing.sources import signature
 
 if TYPE_CHECKING:
@@ -56,11 +58,16 @@ def node_of(origin: Origin, found: dict[str, Any]) -> Node:
     return node
 
 
-def _order(roots: Sequence[Node], origins: dict[Node, Origin]) -> list[Node]:
-    """All nodes of the graph over the origins; values computed on the way are forgotten. Graphs of
-    other threads may have nodes in common with it, which must not change while they are read."""
+def _order(
+    roots: Sequence[Node],
+    origins: dict[Node, Origin],
+    stop: Callable[[Node], bool] | None = None,
+) -> list[Node]:
+    """All nodes of the graph over the origins, or down to where ``stop`` holds; values computed on
+    the way are forgotten. Graphs of other threads may have nodes in common with it, which must not
+    change while they are read."""
     with build.lock:
-        order = topological(roots, lambda n: n in origins)
+        order = topological(roots, stop or origins.__contains__)
         for node in order:
             if node.inputs and node not in origins:
                 node.data = None
@@ -135,68 +142,316 @@ def run_on_copies(prepared: planning.Prepared | Schedule, buffers: list[Buffer])
 
 
 class Template:
-    """A graph over origins: its nodes in order, each an origin or an op on earlier ones."""
+    """A graph over origins: its nodes in order, each an origin or an op on earlier ones.
 
-    def __init__(self, entries: list[Any], roots: list[int]) -> None:
+    Attributes:
+        entries: of each node its kind, with what it takes.
+        roots: numbers of the nodes that are computed.
+        gradients: what the user's code does with gradients at boundaries of the graph.
+    """
+
+    def __init__(
+        self, entries: list[Any], roots: list[int], gradients: Sequence[GradientTemplate] = ()
+    ) -> None:
         self.entries = entries
         self.roots = roots
+        self.gradients = gradients
 
     def build(self, found: dict[str, Any], storages: Sequence[Storage]) -> list[Node]:
         """The roots over these origins."""
-        values: list[Node] = []
-        for kind, value in self.entries:
-            if kind == "op":
-                op, params, inputs = value
-                values.append(make(op, tuple([values[i] for i in inputs]), params))
-            elif kind == "collective":
-                from lazyt.ops.parallel.collectives import again
-
-                params, number = value
-                values.append(again(values[number], params))
-            elif kind == "mark":
-                values.append(storages[value].current())
+        values: dict[int, Node] = {}
+        fns = [gradient.begin() for gradient in self.gradients]
+        for number, (kind, value) in enumerate(self.entries):
+            if kind == "mark":
+                node = storages[value].current()
             elif kind == "write":
-                number, place = value
-                leaf = storages[number].fn
+                source, place = value
+                leaf = storages[source].fn
                 assert isinstance(leaf, AccumulateGrad)
-                values.append(leaf.mark(values[place]))
+                node = leaf.mark(values[place])
+            elif kind in _COMPUTED:
+                node = _made(kind, value, values, fns)
             else:
-                values.append(node_of((kind, value), found))
+                node = node_of((kind, value), found)
+            values[number] = node
+        _give(fns, values)
         return [values[i] for i in self.roots]
+
+
+def _made(kind: str, value: Any, values: Mapping[int, Node], fns: Sequence[TracedBackward]) -> Node:
+    """The node of an op, of a collective, or of an output of one of the user's functions."""
+    if kind == "boundary":
+        number, index, place = value
+        return boundary(values[place], fns[number], index)
+    if kind == "collective":
+        from lazyt.ops.parallel.collectives import again
+
+        params, place = value
+        return again(values[place], params)
+    op, params, inputs = value
+    return make(op, tuple([values[i] for i in inputs]), params)
+
+
+# Gradients that the user's code computes (``capture``), as templates over the entries of
+# the graph that they belong to. Each builds nodes that its own outputs may be among: it refers to
+# those weakly, because boundaries live as long as what refers to them.
+
+
+class GradientTemplate:
+    """What one grad_fn of the user's does with gradients.
+
+    Attributes:
+        needs: numbers of the entries around it that it is computed from.
+        own: of those that are its outputs which output it is, and the number of the value.
+        below: numbers of the entries that it gives gradients to.
+        again: numbers of the entries around it that it computes again, where it is a checkpoint.
+        results: numbers of the values of a checkpoint's outputs.
+    """
+
+    def __init__(self, traced: TracedGradient) -> None:
+        self.refusal = traced.refusal
+        self._types = [None if node is None else node.type for node in traced.cotangents]
+        self._entries: list[tuple[int, str, Any]] = []
+        self._gradients: list[GradientTemplate] = []
+        self._pairs: list[tuple[int, int]] = []
+        self.needs: list[int] = []
+        self.own: dict[int, tuple[int, int]] = {}
+        self.below: list[int] = []
+        self.again: set[int] = set()
+        self.results: set[int] = set()
+
+    def fill(self, traced: TracedGradient, around: Mapping[Node, int], encoder: _Encoder) -> None:
+        """Writes down what was traced, over the entries ``around``."""
+        own = {n for n in around if boundaries.get(n, (None, 0))[0] is traced.fn}
+        after = set(own)
+        for node in around:  # inputs before users
+            if any(item in after for item in node.inputs):
+                after.add(node)
+        numbers = {node: n for node, n in around.items() if node in own or node not in after}
+        base = set(numbers.values())
+        stand_ins = {n: i for i, n in enumerate(traced.cotangents) if n is not None}
+        roots = [node for pair in traced.pairs for node in pair]
+        order = encoder.closed(roots, lambda n: n in numbers or n in stand_ins)
+        start = 1 + max(around.values())
+        fresh = [node for node in order if node not in numbers]
+        numbers |= {node: start + place for place, node in enumerate(fresh)}
+        for node in fresh:
+            if node in stand_ins:
+                self._entries.append((numbers[node], "cotangent", stand_ins[node]))
+            else:
+                kind, value = encoder.entry(node, numbers, self._gradients)
+                if kind == "collective":
+                    raise CannotReplay("the gradient of a custom function calls a collective")
+                self._entries.append((numbers[node], kind, value))
+        encoder.fill(self._gradients, numbers)
+        self._pairs = [(numbers[a], numbers[b]) for a, b in traced.pairs]
+        self.below = [numbers[node] for node in traced.below if node in numbers]
+        used = {*self.below, *(n for pair in self._pairs for n in pair)}
+        for _, kind, value in self._entries:
+            if kind == "op":
+                used.update(value[2])
+            elif kind == "boundary":
+                used.add(value[2])
+        for inner in self._gradients:
+            used.update(inner.needs)
+        names = {n: node for node, n in around.items()}
+        for number in used & base:
+            if names[number] in own:
+                value = around[names[number].inputs[0]]
+                self.own[number] = boundaries[names[number]][1], value
+                used.add(value)
+        self.needs = sorted(used & base)
+        if traced.is_checkpoint:
+            self._find_region(traced, around, encoder)
+
+    def _find_region(
+        self, traced: TracedGradient, around: Mapping[Node, int], encoder: _Encoder
+    ) -> None:
+        ends = {*traced.below, *encoder.origins}
+        for node in around:
+            if boundaries.get(node, (None, 0))[0] is traced.fn:
+                self.results.add(around[node.inputs[0]])
+                ends.update(node.inputs[0].inputs[1:])
+        inside = topological([node for node, _ in traced.pairs], ends.__contains__)
+        self.again = {around[node] for node in inside if node in around and node not in ends}
+
+    def begin(self) -> TracedBackward:
+        """A grad_fn that does the same; what it is computed from has to be given to it."""
+        fn: TracedBackward = object.__new__(TracedBackward)
+        fn.begin()
+        fn.template, fn.values, fn.outputs = self, {}, {}
+        return fn
+
+    def build(
+        self, values: dict[int, Node], cotangents: Sequence[Node | None]
+    ) -> list[tuple[Node, Node]]:
+        """Nodes with the gradients that go on there, where these arrived; ``values`` has what is
+        needed of the entries around, and gets the others."""
+        given = [*cotangents, *[None] * len(self._types)]
+        fns = [gradient.begin() for gradient in self._gradients]
+        for number, kind, value in self._entries:
+            if kind == "cotangent":
+                node, type_ = given[value], self._types[value]
+                if node is None:
+                    assert type_ is not None
+                    node = ops.broadcast_to(ops.constant(0, type_.dtype), type_.shape)
+                values[number] = node
+            elif kind == "constant":
+                values[number] = value
+            else:
+                values[number] = _made(kind, value, values, fns)
+        _give(fns, values)
+        return [(values[a], values[b]) for a, b in self._pairs]
+
+
+class TracedBackward(GradFn):
+    """The grad_fn of a custom function or a checkpoint in a replayed graph.
+
+    Attributes:
+        template: what it does.
+        values: the values that it needs, by the numbers of their entries.
+        outputs: its own outputs among them.
+    """
+
+    __slots__ = ("outputs", "template", "values")
+
+    template: GradientTemplate
+    values: dict[int, Node]
+    outputs: dict[int, weakref.ref[Node]]
+    several = True
+
+    def below(self) -> list[Node]:
+        """The nodes that it gives gradients to."""
+        return [self.values[number] for number in self.template.below]
+
+    def advance(self, cotangents: list[Node | None]) -> list[tuple[Node, Node]]:
+        """Nodes with the gradients that go on there.
+
+        Raises GradientError where they are to have gradients in turn, and have none.
+        """
+        template = self.template
+        if template.refusal and (mode.enabled or not template.below):
+            raise GradientError(template.refusal)
+        values = dict(self.values)
+        for number, (index, place) in template.own.items():
+            node = self.outputs[number]()
+            values[number] = boundary(values[place], self, index) if node is None else node
+        pairs = template.build(values, cotangents)
+        return pairs if mode.enabled else [(node, raw(grad)) for node, grad in pairs]
+
+
+def _give(fns: Sequence[TracedBackward], values: Mapping[int, Node]) -> None:
+    """Gives grad_fns the values that they need."""
+    for fn in fns:
+        own = fn.template.own
+        fn.values = {n: values[n] for n in fn.template.needs if n not in own}
+        fn.outputs = {n: weakref.ref(values[n]) for n in own}
+
+
+class _Encoder:
+    """Writes nodes down as entries.
+
+    Attributes:
+        origins: where leaves come from.
+        main: numbers of the nodes of the graph.
+    """
+
+    def __init__(
+        self, roots: Sequence[Node], origins: dict[Node, Origin], run: Run, alive: bool
+    ) -> None:
+        self.origins = origins
+        self.main: dict[Node, int] = {}
+        self._reached = {*find_variables(roots)} if alive else set()
+        self._traced = run.gradients if alive else {}
+        self._alive = alive
+        self._marks = {
+            storage.fn.uid: number
+            for number, storage in enumerate(run.recorder.storages)
+            if isinstance(storage.fn, AccumulateGrad)
+        }
+        self._made: dict[int, TracedGradient] = {}
+
+    def closed(self, roots: Sequence[Node], stop: Callable[[Node], bool]) -> list[Node]:
+        """The nodes below ``roots`` and below the user's functions among them."""
+        more: dict[Node, None] = {}
+        while True:
+            order = _order([*more, *roots], self.origins, stop)
+            known = set(order)
+            below = [n for fn in self._fns(order) for n in self._traced[fn].below]
+            if all(node in known for node in below):
+                return order
+            more |= dict.fromkeys(below)
+
+    def _fns(self, order: Sequence[Node]) -> list[GradFn]:
+        found = [boundaries[node][0] for node in order if node in boundaries]
+        return [fn for fn in dict.fromkeys(found) if fn in self._traced]
+
+    def used(self) -> list[Node]:
+        """The leaves with origins that gradients of the user's are computed from."""
+        nodes = [node for t in self._traced.values() for pair in t.pairs for node in pair]
+        return [n for n in topological(nodes, self.origins.__contains__) if n in self.origins]
+
+    def entry(
+        self, node: Node, numbers: Mapping[Node, int], gradients: list[GradientTemplate]
+    ) -> tuple[str, Any]:
+        """The entry of one node over the others; the user's functions go into ``gradients``.
+
+        Raises CannotReplay where hooks or new leaves stand in the graph.
+        """
+        if node in self.origins:
+            return self.origins[node]
+        if node.op.name == "variable":
+            if node.params.uid in self._marks:
+                number = self._marks[node.params.uid]
+                if self.origins.get(node.inputs[0]) == ("source", number):
+                    return "mark", number
+                # a value that was written to the leaf without autograd
+                return "write", (number, numbers[node.inputs[0]])
+            if self._alive and (node in boundaries or node.needs_grad):
+                fn, index = boundaries.get(node, (None, 0))
+                if fn is not None and fn in self._traced:
+                    place = self._number_of(fn, gradients)
+                    return "boundary", (place, index, numbers[node.inputs[0]])
+                if node in self._reached:
+                    raise CannotReplay("hooks or new leaves stand in its graph")
+                if numbers is self.main:  # below a ``detach``
+                    return "op", (ops.DETACH, None, [numbers[node.inputs[0]]])
+                # a gradient was computed through it already, or ends there
+        if node.op.lower == "collective":
+            return "collective", (node.params, numbers[node.inputs[0]])
+        if not node.inputs and (node.data is not None or node.op.name != "const"):
+            return "constant", node
+        return "op", (node.op, node.params, [numbers[i] for i in node.inputs])
+
+    def _number_of(self, fn: GradFn, gradients: list[GradientTemplate]) -> int:
+        for place, gradient in enumerate(gradients):
+            if self._made[id(gradient)].fn is fn:
+                return place
+        gradient = GradientTemplate(self._traced[fn])
+        self._made[id(gradient)] = self._traced[fn]
+        gradients.append(gradient)
+        return len(gradients) - 1
+
+    def fill(self, gradients: Sequence[GradientTemplate], around: Mapping[Node, int]) -> None:
+        """Writes down what the user's functions do, over the entries ``around``."""
+        for gradient in gradients:
+            gradient.fill(self._made[id(gradient)], around, self)
 
 
 def template(roots: Sequence[Node], origins: dict[Node, Origin], run: Run, alive: bool) -> Template:
     """The graph of ``roots`` over ``origins``; with ``alive``, its gradient marks are kept.
 
-    Raises CannotReplay where hooks, custom functions or new leaves stand in it.
+    Raises CannotReplay where hooks or new leaves stand in it.
     """
-    marks = {
-        storage.fn.uid: number
-        for number, storage in enumerate(run.recorder.storages)
-        if isinstance(storage.fn, AccumulateGrad)
-    }
-    noted = run.recorder.collectives
-    order = _order([*noted, *roots], origins)
-    numbers = {node: number for number, node in enumerate(order)}
-    entries: list[Any] = []
-    for node in order:
-        if node in origins:
-            entries.append(origins[node])
-        elif node.op.name == "variable" and node.params.uid in marks:
-            number = marks[node.params.uid]
-            if origins.get(node.inputs[0]) == ("source", number):
-                entries.append(("mark", number))
-            else:  # a value that was written to the leaf without autograd
-                entries.append(("write", (number, numbers[node.inputs[0]])))
-        elif node.op.name == "variable" and alive and (node in boundaries or node.needs_grad):
-            raise CannotReplay("hooks, custom functions or new leaves stand in its graph")
-        elif node.op.lower == "collective":
-            entries.append(("collective", (node.params, numbers[node.inputs[0]])))
-        elif not node.inputs and (node.data is not None or node.op.name != "const"):
-            entries.append(("constant", node))
-        else:
-            entries.append(("op", (node.op, node.params, [numbers[i] for i in node.inputs])))
-    return Template(entries, [numbers[node] for node in roots])
+    encoder = _Encoder(roots, origins, run, alive)
+    order = encoder.closed(
+        [*run.recorder.collectives, *encoder.used(), *roots], origins.__contains__
+    )
+    encoder.main |= {node: number for number, node in enumerate(order)}
+    gradients: list[GradientTemplate] = []
+    entries = [encoder.entry(node, encoder.main, gradients) for node in order]
+    encoder.fill(gradients, encoder.main)
+    return Template(entries, [encoder.main[node] for node in roots], gradients)
 
 
 # Parts of a watched run: what a replay has to know of it, or why there can be none.
@@ -332,8 +587,9 @@ class CompiledFunctionBackward(GradFn):
         """These nodes with their gradients; where those are to be differentiated again, the
         results as a graph, with what arrived at them."""
         if mode.enabled or anomaly.enabled:
-            pairs = zip(self.joint.results(self), cotangents)
-            return [(node, c) for node, c in pairs if node is not None and c is not None]
+            given = zip(self.joint.results(self), cotangents)
+            pairs = [(node, c) for node, c in given if node is not None and c is not None]
+            return through_inner(pairs, self.ends)
         parts = self.joint.gradients(self, cotangents)
         return [(end, part) for end, part in zip(self.ends, parts) if part is not None]
 
@@ -344,11 +600,10 @@ class CompiledFunctionBackward(GradFn):
             parts = self.joint.gradients(self, nodes)
             made = [None if p is None else wrap(raw(p), name="Clone") for p in parts]
             return {n: part for n, part in enumerate(made) if part is not None}
-        from lazyt.transforms.vjp import vjp
-
         given = [(node, c) for node, c in zip(self.joint.results(self), nodes) if node is not None]
         known = [(node, c) for node, c in given if c is not None]
-        found = vjp([node for node, _ in known], [c for _, c in known], self.ends)
+        received = Backward(known, self.ends, True).received
+        found = [received.get(node) for node in self.ends]
         givers = [c for c in cotangents if c is not None]
         return {
             n: wrap(part, *givers, name="Clone") for n, part in enumerate(found) if part is not None
@@ -358,6 +613,11 @@ class CompiledFunctionBackward(GradFn):
         """How the results move when the nodes below do."""
         from lazyt.transforms.jvp import jvp
 
+        if self.joint.has_custom_gradients:
+            raise GradientError(
+                "forward-mode derivatives do not go through custom functions or checkpoints of a "
+                "captured function: call it without jit"
+            )
         known = [(n, t) for n, t in zip(self.ends, tangents) if t is not None]
         results = self.joint.results(self)
         nodes = [node for node in results if node is not None]
@@ -399,6 +659,7 @@ class Joint:
         flags: Sequence[str | None], written: Sequence[int],
     ) -> None:  # fmt: skip
         self._entries, self._roots, self._flags = template.entries, template.roots, flags
+        self._gradients = template.gradients
         self._fresh = len(flags)
         self._backward: dict[Any, tuple[Plan, list[int]]] = {}
         self.is_graph_wanted = False
@@ -418,15 +679,20 @@ class Joint:
         ]
         asked = [node if lives else None for node, lives in zip(outputs, self.live)]
         cotangents = [None if n is None else _placeholder(n) for n in asked]
+        again = {number for gradient in self._gradients for number in gradient.again}
         numbers: dict[Node, int] = {}
         for number, node in enumerate(values):
-            numbers.setdefault(node, number)
+            if number not in again:
+                numbers.setdefault(node, number)
         grads = self._derive(values, cotangents)
-        self._saved = _find_saved([g for g in grads if g is not None], numbers, origins)
+        ends = {values[n] for gradient in self._gradients for n in gradient.results}
+        self._saved = _find_saved([g for g in grads if g is not None], numbers, origins, ends)
         roots = [raw(node) for node in outputs]
         roots += [raw(values[i]) for i in self._roots[self._fresh :]]
         roots += [raw(values[number]) for number in self._saved]
-        read = {*topological([node for node in asked if node is not None], origins.__contains__)}
+        needed = [node for node in asked if node is not None]
+        needed += [values[n] for gradient in self._gradients for n in gradient.needs]
+        read = {*topological(needed, origins.__contains__)}
         owners: dict[Node, Node] = {}
         for leaf, (kind, number) in origins.items():
             if kind == "source" and number in written and leaf not in read and leaf not in roots:
@@ -443,6 +709,11 @@ class Joint:
         self._read = {number for number, node in enumerate(values) if node in read}
 
     # ------------------------------------------------------------------ the graph
+
+    @property
+    def has_custom_gradients(self) -> bool:
+        """Whether the user's code says what happens to gradients on the way."""
+        return bool(self._gradients)
 
     def _marks(self, storages: Sequence[Storage]) -> dict[int, Node]:
         """The differentiable values of leaves, by the numbers of their sources."""
@@ -477,19 +748,20 @@ class Joint:
     ) -> tuple[list[Node], dict[Node, Origin]]:
         """The nodes of all entries, and the leaves with their origins: the values themselves with
         their ``marks``, else leaves that stand for them."""
-        values: list[Node] = []
+        values: dict[int, Node] = {}
+        fns = [gradient.begin() for gradient in self._gradients]
         origins: dict[Node, Origin] = {}
         leaves: dict[Origin, Node] = {}
         for number, (kind, value) in enumerate(self._entries):
             if number not in self._read:  # only what is written depends on it
-                values.append(_NOTHING)
-            elif kind == "op":
-                op, params, inputs = value
-                values.append(make(op, tuple([values[i] for i in inputs]), params))
+                values[number] = _NOTHING
+            elif kind in ("op", "boundary"):
+                values[number] = _made(kind, value, values, fns)
             elif kind == "constant":
-                values.append(value)
+                values[number] = value
             elif marks is not None:
-                values.append(marks[value] if kind == "mark" else node_of((kind, value), found))
+                is_mark = kind == "mark"
+                values[number] = marks[value] if is_mark else node_of((kind, value), found)
             else:
                 origin = ("source", value) if kind == "mark" else (kind, value)
                 leaf = leaves.get(origin)
@@ -497,8 +769,10 @@ class Joint:
                     held = node_of(origin, found)
                     leaf = leaves[origin] = ops.input_(held.shape, held.dtype, held.data)
                     origins[leaf] = origin
-                values.append(ops.variable(leaf, -1 - number) if number in self.ends else leaf)
-        return values, origins
+                is_end = number in self.ends
+                values[number] = ops.variable(leaf, -1 - number) if is_end else leaf
+        _give(fns, values)
+        return [*values.values()], origins
 
     def _derive(
         self, values: Sequence[Node], cotangents: Sequence[Node | None]
@@ -510,7 +784,12 @@ class Joint:
             if cotangent is not None
         ]  # fmt: skip
         before = len(sparse_forms)
-        grads = vjp([n for n, _ in pairs], [c for _, c in pairs], [values[i] for i in self.ends])
+        ends = [values[i] for i in self.ends]
+        if self._gradients:
+            received = Backward(pairs, ends, False).received
+            grads = [received.get(node) for node in ends]
+        else:
+            grads = vjp([n for n, _ in pairs], [c for _, c in pairs], ends)
         if len(sparse_forms) > before:
             raise CannotSplit
         return [None if grad is None else raw(grad) for grad in grads]
@@ -617,9 +896,9 @@ def _placeholder(like: Node) -> Node:
 
 
 def _find_saved(
-    grads: Sequence[Node], numbers: dict[Node, int], origins: dict[Node, Origin]
+    grads: Sequence[Node], numbers: dict[Node, int], origins: dict[Node, Origin], ends: set[Node]
 ) -> list[int]:
-    """Which entries of the template gradients read that are worth storing.
+    """Which entries of the template gradients read that are worth storing: ``ends`` in any case.
 
     A value that is computed element by element from one value of its size, and others that are
     small or are there anyway, is computed again. That of several is stored: storing these would
@@ -633,7 +912,7 @@ def _find_saved(
         if node in seen:
             continue
         seen.add(node)
-        if node not in numbers or not _is_stored(node, origins):
+        if node not in numbers or not (node in ends or _is_stored(node, origins)):
             stack += [] if node in origins else node.inputs
         else:
             saved[node] = None
