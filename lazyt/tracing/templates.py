@@ -178,6 +178,10 @@ class Template:
         return [values[i] for i in self.roots]
 
 
+#: Kinds of entries that are computed from others.
+_COMPUTED = frozenset({"boundary", "collective", "op"})
+
+
 def _made(kind: str, value: Any, values: Mapping[int, Node], fns: Sequence[TracedBackward]) -> Node:
     """The node of an op, of a collective, or of an output of one of the user's functions."""
     if kind == "boundary":
