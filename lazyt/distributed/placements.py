@@ -1,8 +1,4 @@
-"""How a tensor is placed along one axis of a mesh of ranks (``torch.distributed.tensor``).
-
-Values only: tensors that are placed (``DTensor``) are not there yet. Packages name placements when
-they are imported, in plans that nobody may follow.
-"""
+"""How a tensor is placed along one axis of a mesh of ranks (``torch.distributed.tensor``)."""
 
 from __future__ import annotations
 

@@ -171,6 +171,8 @@ def over_budget(storage: Storage) -> None:
         hook.watcher.created(storage)
     elif has_no_values(storage.node):
         return  # there is nothing to compute
+    elif any(found(storage.node) for found in pending.of_ranks):
+        return  # the parts are computed instead
     elif config.eager:
         pending.realize_result(storage.node)
     else:

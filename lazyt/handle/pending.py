@@ -55,6 +55,10 @@ _FEWEST_USES, _MOST_USES = 4, 64
 before_realizing: list[Callable[[], None]] = []
 
 
+#: Tell graphs over whole values that ranks have parts of, which are computed as those.
+of_ranks: list[Callable[[Node], bool]] = []
+
+
 def realize_nodes(nodes: Sequence[Node]) -> None:
     """Compute ``nodes``; afterwards each has its buffer in ``data``.
 

@@ -76,7 +76,9 @@ class Memory:
         between_processes: whether ``share_memory_`` was called.
     """
 
-    __slots__ = ("between_processes", "content", "exposure", "value", "versions")
+    __slots__ = (
+        "__weakref__", "between_processes", "content", "exposure", "value", "versions",
+    )  # fmt: skip
 
     def __init__(self, value: Node, version: int) -> None:
         self.value = value

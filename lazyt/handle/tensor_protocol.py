@@ -519,8 +519,14 @@ def realize(*tensors: Tensor) -> None:
 
 
 def _parts(tensor: Any) -> Sequence[Tensor]:
-    """A tensor, or what a sparse one consists of."""
-    if type(tensor) is Tensor or tensor.layout is strided:
+    """A tensor, or what a sparse one consists of, or what this rank has of one that is
+    distributed."""
+    if type(tensor) is Tensor:
+        return (tensor,)
+    own = getattr(type(tensor), "parts_on_this_rank", None)
+    if own is not None:
+        return (own(tensor),)
+    if tensor.layout is strided:
         return (tensor,)
     found: Sequence[Tensor] = tensor.parts()
     return found

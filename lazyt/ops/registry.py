@@ -16,7 +16,9 @@ from lazyt.ir.scalar import may_redefine, on_redefinition
 _LATE = {
     "branch": "lazyt.ops.control.branches",
     "collective": "lazyt.ops.parallel.collectives",
+    "distribute": "lazyt.ops.parallel.distribution",
     "fourier": "lazyt.ops.fourier.transform",
+    "localize": "lazyt.ops.parallel.distribution",
     "loop": "lazyt.ops.control.loops",
     "while": "lazyt.ops.control.conditions",
 }

@@ -798,7 +798,11 @@ class Optimizer(Hooked):
         if found is None:
             sizes = tuple(parameter.shape if shape is None else shape)
             value = complex(start, start) if parameter.dtype.kind == "c" else start
-            found = in_memory(sizes, value, parameter.dtype, parameter.device)
+            own = getattr(type(parameter), "filled_like", None)  # of one that ranks have parts of
+            if own is None:
+                found = in_memory(sizes, value, parameter.dtype, parameter.device)
+            else:
+                found = own(parameter, value, sizes)
             state[name] = found
         return found
 

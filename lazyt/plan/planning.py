@@ -95,12 +95,23 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
             inputs = [order[i].data for i in structure.leaves]
             guarded_plans.note(structure, choice, plan, lifted, order, lock)
     if parameters or structure.calls:
-        from lazyt.plan.steps import Planner, call_levels, realize_first, realize_rest, run_calls
+        from lazyt.plan.steps import (
+            Planner,
+            call_levels,
+            has_parts,
+            realize_first,
+            realize_rest,
+            run_calls,
+        )
 
         levels = [] if parameters else call_levels(order)
         del numbers, order  # what they refer to would count as in use
         if parameters:
             return realize_first(parameters, nodes, realize)
+        if has_parts(levels):
+            from lazyt.plan.control.distribution import run_parts
+
+            return run_parts(nodes, realize)
         given = run_calls(levels, Planner(realize, prepare))
         del levels
         return [*given, *realize_rest(nodes, realize)]
@@ -125,10 +136,14 @@ def explain(nodes: Sequence[Node]) -> Explanation:
     structure = structure_of(numbers, key, roots)
     order = list(numbers)
     if structure.calls:
-        from lazyt.plan.steps import call_levels, explain_calls
+        from lazyt.plan.steps import call_levels, explain_calls, has_parts
 
         levels = call_levels(order)
         del numbers, order
+        if has_parts(levels):
+            from lazyt.plan.control.distribution import explain_parts
+
+            return explain_parts(nodes, explain)
         return explain_calls(levels, nodes, explain)
     found = _find(structure, structure.choose(order), order)
     if found is None:

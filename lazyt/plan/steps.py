@@ -178,6 +178,11 @@ def call_levels(order: Sequence[Node]) -> list[list[Node]]:
     return found
 
 
+def has_parts(levels: Sequence[Sequence[Node]]) -> bool:
+    """Whether whole values that ranks have parts of are among the calls."""
+    return any(call.op.lower == "distribution" for calls in levels for call in calls)
+
+
 def _chain(node: Node) -> list[Node]:
     """``node`` and what it is another name for, down to the node that computes the value."""
     chain = [node]

@@ -81,6 +81,13 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "_hooked": ("atomic", "whether the end of the process is watched"),
         "_now": ("distributed.process_groups._changing", "this process among the ranks"),
     },
+    "distributed.tensor.dtensor": {
+        "_links": ("atomic", "this rank's parts of distributed tensors, by storage"),
+        "_mixing": ("user", "implicit_replication"),
+        "_recorder": ("user", "explain_partition"),
+        "_shared": ("atomic", "the same by memory that storages share"),
+    },
+    "distributed.tensor.layouts": {"_meshes": ("atomic", "meshes by the groups of their lines")},
     "distributions.constraint_registry": {
         "biject_to": ("import", "bijections by constraint"),
         "transform_to": ("import", "transforms by constraint"),
@@ -296,6 +303,10 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "testing.programs.maker": {"STEPS": ("import", "how random programs go on")},
     "testing.structural_ops": {"STRUCTURAL": ("import", "how random graphs use each op")},
     "transforms.derivations": {"known": ("atomic", "memo: derivatives of structures")},
+    "transforms.partition.partition": {
+        "_known": ("atomic", "memo: parts of values, weakly"),
+        "_moved": ("atomic", "memo: the same in other divisions"),
+    },
     "subclasses.fake_tensors": {
         "_inside": ("thread", "whether a function runs for fake tensors"),
     },

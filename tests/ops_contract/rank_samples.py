@@ -1,9 +1,12 @@
-"""Samples of ``collective``, in a group of one rank: several are in ``tests/distributed``."""
+"""Samples of ``collective``, ``distribute`` and ``localize``, in a group of one rank: several
+are in ``tests/distributed``."""
 
 from __future__ import annotations
 
 from lazyt.ops.parallel import collectives
 from lazyt.ops.parallel.collectives import Ranks
+from lazyt.ops.parallel.distribution import distribute, localize
+from lazyt.ops.parallel.layouts import REPLICATE, Layout, partial, shard
 from lazyt.plan.control import collectives as running
 from lazyt.runtime.ranks import groups
 from lazyt.runtime.ranks.engine import Alone
@@ -24,3 +27,12 @@ def of_ranks() -> None:
     refuse("collective", "rows", lambda: collectives.all_to_all(blank((3,)), _TWO, [1, 1], [1, 1]))
     refuse("collective", "counts", lambda: collectives.all_to_all(blank((2,)), _TWO, [2], [2]))
     refuse("collective", "scalar", lambda: collectives.all_gather(blank(()), _TWO))
+    rows = Layout((_ONE, _ONE), (shard(0), REPLICATE))
+    sums = Layout((_ONE,), (partial("sum"),))
+    sample("distribute", "rows", lambda x: distribute(x, rows, (2, 3)), (2, 3))
+    sample("distribute", "sums", lambda x: distribute(x, sums, (2,)), (2,))
+    sample("localize", "rows", lambda x: localize(x, rows), (4, 2))
+    sample("localize", "again", lambda x: localize(distribute(x, sums, (2,)), rows), (2,))
+    half = Layout((_TWO,), (shard(0),))
+    refuse("distribute", "part", lambda: distribute(blank((2,)), half, (2,)))
+    refuse("localize", "axis", lambda: localize(blank(()), half))

@@ -10,6 +10,8 @@ __all__ = ["MODULES"]
 _ALONE = Harmless("lazyt.compat.served.single_process")
 _ENUMS = Served("lazyt.compat.served.choices")
 _RANKS = Served("lazyt.distributed")
+_TENSOR = Served("lazyt.distributed.tensor")
+_LAYOUTS = Served("lazyt.distributed.tensor.layouts")
 _MESH = Served("lazyt.distributed.device_mesh")
 _PLACEMENTS = Served("lazyt.distributed.placements")
 _MANY = Refused("lazyt's ranks have whole models and parts of the batch; this is not there yet")
@@ -48,11 +50,13 @@ MODULES: Table = {
             all_to_all_single_autograd permute_tensor reduce_scatter_tensor wait_tensor""",
     },
     "distributed._tensor": {
-        _MANY: "DTensor distribute_tensor",
-        _MESH: "DeviceMesh",
+        _TENSOR: "DTensor distribute_module distribute_tensor",
+        _MESH: "DeviceMesh init_device_mesh",
         _PLACEMENTS: "Partial Replicate Shard",
     },
-    "distributed._tensor.experimental": {_MANY: "implicit_replication"},
+    "distributed._tensor.experimental": {
+        Served("lazyt.distributed.tensor.experimental"): "implicit_replication local_map",
+    },
     "distributed._tools": {},
     "distributed.algorithms": {},
     "distributed.algorithms._checkpoint": {},
@@ -179,13 +183,18 @@ MODULES: Table = {
     },
     "distributed.run": {_MANY: "elastic_launch get_args_parser main run"},
     "distributed.tensor": {
-        _MANY: """
+        _TENSOR: """
             DTensor distribute_module distribute_tensor empty full ones rand randn zeros""",
         _MESH: "DeviceMesh init_device_mesh",
         _PLACEMENTS: "Partial Placement Replicate Shard",
     },
-    "distributed.tensor._utils": {_MANY: "compute_local_shape_and_global_offset"},
-    "distributed.tensor.experimental": {_MANY: "context_parallel implicit_replication local_map"},
+    "distributed.tensor._api": {_TENSOR: "DTensor distribute_module distribute_tensor"},
+    "distributed.tensor._dtensor_spec": {_LAYOUTS: "DTensorSpec TensorMeta"},
+    "distributed.tensor._utils": {_LAYOUTS: "compute_local_shape_and_global_offset"},
+    "distributed.tensor.experimental": {
+        _MANY: "context_parallel",
+        Served("lazyt.distributed.tensor.experimental"): "implicit_replication local_map",
+    },
     "distributed.tensor.experimental._attention": {_MANY: "set_rotate_method"},
     "distributed.tensor.parallel": {
         _MANY: """

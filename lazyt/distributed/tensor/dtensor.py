@@ -1,0 +1,590 @@
+"""``DTensor``: a tensor that the ranks of a mesh have parts of (``torch.distributed.tensor``).
+
+A DTensor is an ordinary lazy tensor of the whole shape, whose graph begins at what ranks have
+(``lazyt/ops/parallel/distribution.py``). Functions, views, in-place writes, gradients and
+optimizers are therefore those of any tensor. After each function the graph is partitioned
+(``lazyt/transforms/partition``): this rank's part is an ordinary lazy tensor again, with
+collectives in its graph, made in the program's order on all ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from lazyt.compat.names.overloads import overload_names
+from lazyt.distributed.device_mesh import DeviceMesh
+from lazyt.distributed.placements import Placement, Replicate
+from lazyt.distributed.tensor.layouts import (
+    DTensorSpec,
+    TensorMeta,
+    layout_on,
+    mesh_of,
+    normalized,
+    placements_of,
+    wanted_mesh,
+)
+from lazyt.errors import LazytError, ShapeError, warn
+from lazyt.functional.creation.creation import in_memory
+from lazyt.functional.overriding import Disabled
+from lazyt.functional.subclasses import as_class
+from lazyt.handle import pending
+from lazyt.handle.dispatch import assign_value, unwrap, wrap
+from lazyt.handle.grad_mode import mode, no_grad
+from lazyt.handle.storage import Memory, Storage, raw
+from lazyt.handle.tape import AccumulateGrad
+from lazyt.handle.tensor import Tensor
+from lazyt.ir.graph import Node
+from lazyt.ops.parallel import collectives
+from lazyt.ops.parallel.distribution import distribute, localize, reduced
+from lazyt.ops.parallel.layouts import REPLICATE, Layout, full_shape
+from lazyt.transforms.partition.partition import (
+    Placed,
+    is_whole,
+    listing,
+    part_of,
+    partition,
+)
+
+__all__ = ["DTensor", "explain_partition", "implicit_replication", "over"]
+
+pending.of_ranks.append(is_whole)
+
+
+class _Link:
+    """What a storage without history and this rank's tensor have in common.
+
+    Attributes:
+        local: the tensor with this rank's part; who writes to it writes to the whole.
+        part: its value when they were last compared.
+        whole: the storage's value then.
+        layout: how the whole is divided.
+    """
+
+    __slots__ = ("layout", "local", "part", "whole")
+
+    def __init__(self, local: Tensor, whole: Node, layout: Layout) -> None:
+        self.local, self.part = local, local.node
+        self.whole, self.layout = whole, layout
+
+
+_links: WeakKeyDictionary[Storage, _Link] = WeakKeyDictionary()
+#: This rank's tensor of memories that several storages share, such as a tensor's and its
+#: ``detach()``'s.
+_shared: WeakKeyDictionary[Memory, Tensor] = WeakKeyDictionary()
+
+
+def _memory_of(storage: Storage) -> Memory | None:
+    share = storage.share
+    return None if share is None or share.region is not None or share.partial else share.memory
+
+
+def _note_shared(storage: Storage) -> None:
+    link, memory = _links.get(storage), _memory_of(storage)
+    if link is not None and memory is not None:
+        _shared.setdefault(memory, link.local)
+
+
+def over(local: Tensor, layout: Layout, shape: Sequence[int]) -> DTensor:
+    """A new DTensor without history, whose part on this rank is the memory of ``local``."""
+    with Disabled(modes=False), no_grad():
+        part = local.detach() if local._fn is not None else local
+        tensor = wrap(distribute(part.node, layout, shape))
+    _links[tensor._storage] = _Link(part, tensor._storage.node, layout)
+    return _as_dtensor(tensor)
+
+
+def _as_dtensor(tensor: Tensor) -> DTensor:
+    return as_class(tensor, DTensor)  # type: ignore[return-value]
+
+
+def _link_of(storage: Storage) -> _Link | None:
+    """The link of a storage, brought up to date: what was written on one side is written to the
+    other."""
+    link = _links.get(storage)
+    if link is None:
+        return None
+    share = storage.share
+    whole = storage.node if share is None else storage.current()
+    if whole is not link.whole:
+        with Disabled(modes=False), no_grad():
+            part = part_of(raw(whole), link.layout)
+            if part is not link.local.node:
+                assign_value(link.local, part)
+        _settle(storage, link)
+    elif link.local.node is not link.part:
+        _settle(storage, link)
+    return link
+
+
+def _settle(storage: Storage, link: _Link) -> None:
+    """Makes the whole that of the part, and forgets how it was computed."""
+    link.part = link.local.node
+    fn = storage.fn
+    if fn is None or isinstance(fn, AccumulateGrad):
+        whole = distribute(link.part, link.layout, storage.node.shape)
+        with Disabled(modes=False), no_grad():
+            storage._accept(whole)
+            memory = _memory_of(storage)
+            if memory is not None and memory.value is not whole:
+                memory.value = whole
+                memory.content += 1
+                storage.share.seen = memory.content  # type: ignore[union-attr]
+    link.whole = storage.node
+
+
+def _placed(tensor: Tensor) -> Placed:
+    """This rank's part of a DTensor's value, and how that is divided."""
+    link = _link_of(tensor._storage)
+    if link is not None and tensor._view is None:
+        return Placed(link.local.node, link.layout)
+    found = partition(tensor.node)
+    if found is None:
+        raise LazytError("this DTensor has lost its placement")
+    return found
+
+
+class DTensor(Tensor):
+    """A tensor whose elements the ranks of a mesh have, as its placements say.
+
+    Made by ``distribute_tensor``, ``DTensor.from_local`` and functions of DTensors. All ranks call
+    the same functions of it, in the same order. Shapes are those of the whole tensor.
+
+    >>> import lazyt
+    >>> import lazyt.distributed as dist
+    >>> from lazyt.distributed.tensor import Shard, distribute_tensor
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> mesh = dist.init_device_mesh("cpu", (1,))
+    >>> x = distribute_tensor(lazyt.arange(4.0).reshape(2, 2), mesh, [Shard(0)])
+    >>> (x @ x.T).sum(0).full_tensor()
+    tensor([ 4., 16.])
+    >>> dist.destroy_process_group()
+
+    Source: PyTorch's class of this name.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls, local_tensor: Tensor, spec: DTensorSpec, *, requires_grad: bool = False
+    ) -> DTensor:
+        shape = tuple(spec.tensor_meta.shape)
+        made = over(local_tensor, layout_on(spec.mesh, spec.placements), shape)
+        if requires_grad:
+            made.requires_grad_()
+        return made
+
+    @staticmethod
+    def from_local(
+        local_tensor: Tensor,
+        device_mesh: DeviceMesh | None = None,
+        placements: Sequence[Placement] | None = None,
+        *,
+        run_check: bool = False,
+        shape: Sequence[int] | None = None,
+        stride: tuple[int, ...] | None = None,
+        grad_placements: Sequence[Placement] | None = None,
+    ) -> DTensor:
+        """The DTensor that the ranks' tensors make up. Gradients flow back to them.
+
+        Args:
+            local_tensor: this rank's part.
+            device_mesh: the mesh; that of the ``with`` block by default.
+            placements: one for each axis of the mesh, ``Replicate`` by default.
+            run_check: whether ranks that replicate take the first one's values.
+            shape: that of the whole, where parts differ in size.
+            stride: accepted, nothing depends on it.
+            grad_placements: those of the gradient; by default its own.
+
+        Raises RuntimeError for a DTensor, ShapeError for a part that the shape does not give.
+        """
+        if isinstance(local_tensor, DTensor):
+            raise RuntimeError(
+                f"the local_tensor argument only accepts torch.Tensor but got {type(local_tensor)} "
+                "value."
+            )
+        mesh = wanted_mesh(device_mesh)
+        given = normalized(placements, mesh, local_tensor.dim(), "from_local")
+        layout = layout_on(mesh, given)
+        whole = full_shape(layout, tuple(local_tensor.shape)) if shape is None else tuple(shape)
+        if layout.local_shape(whole) != tuple(local_tensor.shape):
+            raise ShapeError(
+                f"from_local: {list(local_tensor.shape)} is no part of {list(whole)} as {given} "
+                "divides it; pass shape="
+            )
+        if run_check:
+            local_tensor = _agreed(local_tensor, layout)
+        if local_tensor._fn is None:
+            return over(local_tensor, layout, whole)
+        node = distribute(unwrap(local_tensor), layout, whole)
+        if grad_placements is not None:
+            wanted = layout_on(mesh, normalized(grad_placements, mesh, len(whole), "from_local"))
+            node = distribute(localize(node, layout), wanted, whole) if wanted != layout else node
+            node = node if wanted == layout else distribute(localize(node, layout), layout, whole)
+        tensor = wrap(node, local_tensor, name="FromTorchTensor")
+        partition(tensor.node)
+        return _as_dtensor(tensor)
+
+    def to_local(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
+        """This rank's part; of a tensor without history its memory.
+
+        Args:
+            grad_placements: how the gradient of the part is placed; by default as the tensor,
+                replicated where that is partial.
+        """
+        placed = _placed(self)
+        if self._fn is None or not mode.enabled:
+            link = _links.get(self._storage)
+            if link is not None and self._view is None:
+                return link.local
+            return wrap(raw(placed.node))
+        layout, node = placed.layout, self.node
+        if grad_placements is not None:
+            mesh = mesh_of(layout)
+            wanted = normalized(grad_placements, mesh, self.dim(), "to_local")
+            node = _with_gradient(node, layout, layout_on(mesh, wanted))
+        return wrap(localize(node, layout), self, name="ToTorchTensor")
+
+    def full_tensor(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
+        """The whole tensor, on each rank. Makes collectives: all ranks call it."""
+        mesh = self.device_mesh
+        whole = self.redistribute(mesh, [Replicate()] * mesh.ndim)
+        return whole.to_local(grad_placements=grad_placements)
+
+    def redistribute(
+        self,
+        device_mesh: DeviceMesh | None = None,
+        placements: Sequence[Placement] | None = None,
+        *,
+        async_op: bool = False,
+        forward_dtype: Any = None,
+        backward_dtype: Any = None,
+    ) -> DTensor:
+        """The same tensor with other placements. Makes collectives: all ranks call it.
+
+        Args:
+            device_mesh: the tensor's own.
+            placements: the new ones.
+            async_op: accepted: a collective overlaps with what does not need it anyway.
+            forward_dtype: in which dtype values move, and the result is.
+            backward_dtype: the same of the gradient.
+
+        Raises RuntimeError for another mesh, and without placements.
+        """
+        mesh = device_mesh or self.device_mesh
+        if placements is None:
+            raise RuntimeError("placements is needed for redistribute!")
+        if mesh != self.device_mesh:
+            raise NotImplementedError("Cross device mesh comm not supported yet!")
+        wanted = normalized(placements, mesh, self.dim(), "redistribute")
+        if any(p.is_partial() and p != q for p, q in zip(wanted, self.placements)):
+            raise RuntimeError("Can not redistribute to Partial, redistributing to Partial is for "
+                               "internal use only!")  # fmt: skip
+        source = self if forward_dtype is None else self.to(forward_dtype)
+        placed = _placed(source)
+        layout = layout_on(mesh, wanted)
+        if placed.layout.parts == layout.parts:
+            return _as_dtensor(_aliased(source))
+        if source._fn is None or not mode.enabled:
+            part = part_of(raw(source.node), layout)
+            return over(wrap(part), layout, tuple(self.shape))
+        node = distribute(localize(source.node, layout), layout, tuple(self.shape))
+        found = wrap(node, source, name="Redistribute")
+        partition(found.node)
+        return _as_dtensor(found)
+
+    # ------------------------------------------------------------------ what it is
+
+    @property
+    def device_mesh(self) -> DeviceMesh:
+        """The mesh that the tensor is on."""
+        return mesh_of(_placed(self).layout)
+
+    @property
+    def placements(self) -> tuple[Placement, ...]:
+        """What each axis of the mesh does to the tensor."""
+        return placements_of(_placed(self).layout)
+
+    @property
+    def _local_tensor(self) -> Tensor:
+        with Disabled(modes=False), no_grad():
+            return self.to_local()
+
+    @property
+    def _spec(self) -> DTensorSpec:
+        layout = _placed(self).layout
+        meta = TensorMeta(self.shape, self.strides, self.dtype)
+        return DTensorSpec(mesh_of(layout), placements_of(layout), meta)
+
+    def parts_on_this_rank(self) -> Tensor:
+        """What is computed where the tensor is realized."""
+        return self._local_tensor
+
+    def filled_like(self, value: Any, shape: Sequence[int]) -> DTensor:
+        """A DTensor of a number: divided as this one where the shape is its own, else whole."""
+        layout = reduced(_placed(self).layout)
+        if tuple(shape) != tuple(self.shape):
+            layout = layout.but([REPLICATE] * len(layout.parts))
+        local = layout.local_shape(tuple(shape))
+        return over(in_memory(local, value, self.dtype, self.device), layout, shape)
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return (
+            f"DTensor(local_tensor={self._local_tensor}, device_mesh={self.device_mesh}, "
+            f"placements={self.placements})"
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) in memo:
+            return memo[id(self)]
+        if not self.is_leaf:
+            raise LazytError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+                "protocol at the moment."
+            )
+        placed = _placed(self)
+        local = self._local_tensor.clone()
+        made = memo[id(self)] = over(local, placed.layout, tuple(self.shape))
+        made.requires_grad_(self.requires_grad)
+        made.__dict__.update({k: v for k, v in self.__dict__.items() if k != "_grad"})
+        return made
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        state = (self._local_tensor, self.device_mesh, self.placements, tuple(self.shape))
+        return _rebuilt, (*state, self.requires_grad, "_is_param" in self.__dict__)
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return _call(func, tuple(args), dict(kwargs or {}))
+
+
+def _rebuilt(
+    local: Tensor, mesh: DeviceMesh, placements: Sequence[Placement], shape: Any,
+    requires_grad: bool, is_parameter: bool,
+) -> DTensor:  # fmt: skip
+    made = over(local, layout_on(mesh, placements), shape)
+    made.requires_grad_(requires_grad)
+    if is_parameter:
+        made.__dict__["_is_param"] = True
+    return made
+
+
+def _aliased(tensor: Tensor) -> Tensor:
+    with Disabled(modes=False):
+        return tensor.view_as(tensor) if tensor._fn is not None else tensor
+
+
+def _with_gradient(node: Node, layout: Layout, wanted: Layout) -> Node:
+    """The value in a layout, whose gradient has another one."""
+    if reduced(layout) == wanted:
+        return node
+    return distribute(localize(node, layout), wanted, node.shape)
+
+
+def _agreed(tensor: Tensor, layout: Layout) -> Tensor:
+    """The values of the first ranks along the axes of a mesh that replicate."""
+    node = unwrap(tensor)
+    for ranks, part in zip(layout.ranks, layout.parts):
+        if part == REPLICATE and ranks.size > 1:
+            node = collectives.broadcast(node, ranks, 0)
+    return wrap(node, tensor)
+
+
+class _Recorder:
+    """What is said of the functions that run: None where nobody listens."""
+
+    lines: list[str] | None = None
+
+
+_recorder = _Recorder()
+
+
+def explain_partition(func: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
+    """How a function of DTensors is computed. It is called, so all ranks have to call this.
+
+    For each function that it calls, there is the graph of the result, one op a line: the division
+    of each value on each axis of the mesh (``S0``: axis 0 is divided, ``R``: replicated, ``Psum``:
+    partial sums), the shape of this rank's part, and which operands had to be moved.
+
+    >>> import lazyt
+    >>> import lazyt.distributed as dist
+    >>> from lazyt.distributed import tensor as dt
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> mesh = dist.init_device_mesh("cpu", (1,))
+    >>> x = dt.ones(4, 2, device_mesh=mesh, placements=[dt.Shard(0)])
+    >>> print(dt.explain_partition(lambda x: x.sum(0), x))
+    sum
+      %0 = distribute : float32[4, 2] [S0] part [4, 2]
+      %1 = reduce(%0) : float32[2] [Psum] part [2]
+    >>> dist.destroy_process_group()
+    """
+    before, _recorder.lines = _recorder.lines, []
+    try:
+        func(*args, **kwargs)
+        return "\n".join(_recorder.lines)
+    finally:
+        _recorder.lines = before
+
+
+# ---------------------------------------------------------------------- functions
+
+
+class _Mixing:
+    """Whether plain tensors stand for replicated ones: how many blocks say so."""
+
+    depth = 0
+
+
+_mixing = _Mixing()
+
+
+class implicit_replication:
+    """A block in which plain tensors beside DTensors count as replicated."""
+
+    def __enter__(self) -> None:
+        _mixing.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        _mixing.depth -= 1
+
+
+def _tensors(values: Iterable[Any]) -> Iterable[Tensor]:
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from _tensors(value)
+        elif isinstance(value, dict):
+            yield from _tensors(value.values())
+
+
+def _mapped(change: Callable[[Tensor], Any], value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, (list, tuple)) and any(True for _ in _tensors(value)):
+        found = [_mapped(change, part) for part in value]
+        return type(value)(*found) if hasattr(value, "_fields") else type(value)(found)
+    if isinstance(value, dict):
+        return {key: _mapped(change, part) for key, part in value.items()}
+    return value
+
+
+_GRAD: Any = Tensor.grad
+
+
+def _call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A function of DTensors, and perhaps of plain tensors beside them."""
+    given = [t for t in _tensors((args, kwargs)) if isinstance(t, DTensor)]
+    if not given:
+        with Disabled():
+            return func(*args, **kwargs)
+    name = getattr(func, "__name__", "")
+    if name == "__get__" and getattr(func, "__self__", None) is _GRAD:
+        with Disabled():
+            return _known_gradient(func(*args, **kwargs))
+    layout = _placed(given[0]).layout
+    if name not in ("__set__", "__get__", "backward"):
+        args, kwargs = _mapped(lambda t: _beside(t, layout, func), (args, kwargs))
+    for tensor in given:
+        _link_of(tensor._storage)
+    # Not the storages: whether others refer to one matters to requires_grad_.
+    before = [(t, id(t._storage), t._storage.node, _placed(t).layout) for t in given]
+    with Disabled():
+        result = func(*args, **kwargs)
+    for tensor, identity, node, old in before:
+        _note_shared(tensor._storage)
+        if tensor._storage.node is not node or id(tensor._storage) != identity:
+            _rewritten(tensor._storage, old)
+    like = given[0]
+    return _mapped(lambda t: _result(t, like, layout, name), result)
+
+
+def _beside(tensor: Tensor, layout: Layout, func: Any) -> Tensor:
+    """A plain tensor beside DTensors, as one that all ranks have. Raises RuntimeError where it is
+    none."""
+    if isinstance(tensor, DTensor):
+        return tensor
+    if partition(tensor.node) is not None:  # of an optimizer, which works below functions
+        return tensor
+    scalar = tensor.numel() == 1
+    if scalar and tensor.dim() == 1:
+        warn(
+            "Found a non-scalar tensor with numel=1 and ndim!=0, we are implicitly creating a "
+            "replicated DTensor for it. However, please consider changing it to a scalar tensor or "
+            "explicitly create a DTensor under distributed environment."
+        )
+    if not (scalar or _mixing.depth):
+        raise RuntimeError(
+            f"{_title(func)} got mixed torch.Tensor and DTensor, need to convert all torch.Tensor "
+            "to DTensor before calling distributed operators! Please see "
+            "https://docs.pytorch.org/docs/main/distributed.tensor.html"
+            "#mixed-tensor-and-dtensor-operations for more details."
+        )
+    if tensor._fn is None:
+        return tensor
+    whole = layout.but([REPLICATE] * len(layout.parts))
+    node = distribute(unwrap(tensor), whole, tuple(tensor.shape))
+    return wrap(node, tensor, name="FromTorchTensor")
+
+
+def _title(func: Any) -> str:
+    name = getattr(func, "__name__", str(func)).strip("_")
+    return f"aten.{name}.{'Tensor' if 'Tensor' in (overload_names(name) or ()) else 'default'}"
+
+
+def _rewritten(storage: Storage, layout: Layout) -> None:
+    """After a function wrote to a storage: the new value is divided as the old one was."""
+    if storage in _links:
+        _link_of(storage)
+    elif storage.fn is None or isinstance(storage.fn, AccumulateGrad):
+        _linked(storage, layout)
+    else:
+        partition(storage.node)
+
+
+def _linked(storage: Storage, layout: Layout) -> None:
+    """Gives a storage without history its part as a tensor on this rank."""
+    node = raw(storage.current())
+    memory = _memory_of(storage)
+    known = None if memory is None else _shared.get(memory)
+    with Disabled(modes=False), no_grad():
+        part = part_of(node, layout)
+        local = known if known is not None and known.node is part else wrap(part)
+    link = _links[storage] = _Link(local, storage.node, layout)
+    _settle(storage, link)
+
+
+def _result(tensor: Tensor, like: Tensor, layout: Layout, name: str) -> Any:
+    """What a function gave, as a DTensor; its part is an ordinary tensor of this rank."""
+    if isinstance(tensor, DTensor) and (tensor._view is not None or tensor._storage in _links):
+        return tensor
+    found = partition(tensor.node)
+    if _recorder.lines is not None and found is not None:
+        text = listing(tensor.node).replace("\n", "\n  ")
+        _recorder.lines += [name, f"  {text}"]
+    if found is None:  # made from nothing that ranks have, such as zeros_like
+        same = tuple(tensor.shape) == tuple(like.shape)
+        own = reduced(layout) if same else layout.but([REPLICATE] * len(layout.parts))
+        _linked(tensor._storage, own)
+    elif tensor._view is None and tensor._storage.fn is None and tensor._storage not in _links:
+        _linked(tensor._storage, found.layout)
+    return tensor if isinstance(tensor, DTensor) else _as_dtensor(tensor)
+
+
+def _known_gradient(grad: Tensor | None) -> Any:
+    """A gradient as the same DTensor each time."""
+    if grad is None or isinstance(grad, DTensor):
+        return grad
+    known = grad.__dict__.get("_distributed")
+    if known is None:
+        if partition(grad.node) is None:
+            return grad
+        if grad._storage.fn is None and grad._view is None and grad._storage not in _links:
+            found = partition(grad.node)
+            assert found is not None
+            _linked(grad._storage, found.layout)
+        known = grad.__dict__["_distributed"] = _as_dtensor(grad)
+    return known

@@ -1,0 +1,350 @@
+"""Makes of a graph over whole values the one that a rank computes: ops over its parts, and
+collectives where an op needs another division of an operand than there is.
+
+Each op is decided by itself, and for each axis of the grid of ranks: among the ways in which its
+factors (``factors.py``) can be divided, the one for which the least has to be moved. What has no
+way (a sort along a divided axis, a loop) is computed as a whole on all ranks. So the division of a
+value depends on how it was made and on nothing else, and all ranks make the same collectives in the
+same order.
+
+What is equal on all ranks because it is made from constants and random keys alone needs no parts
+and costs nothing to divide: of random bits, a rank computes those of its own elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from lazyt.errors import InternalError
+from lazyt.ir.dtypes import int64
+from lazyt.ir.graph import Node, Shape, make, topological
+from lazyt.ops import builders as build
+from lazyt.ops.parallel.collectives import Ranks
+from lazyt.ops.parallel.distribution import DISTRIBUTE, LOCALIZE
+from lazyt.ops.parallel.layouts import (
+    REPLICATE,
+    Layout,
+    Part,
+    Parts,
+    moved,
+    partial,
+    shard,
+)
+from lazyt.transforms.partition.factors import PARTIAL, Factor, Rule, resized, rule_of
+
+__all__ = [
+    "Placed", "divided", "gathered", "is_border", "is_whole", "listing", "part_of", "partition",
+]  # fmt: skip
+
+
+class Placed(NamedTuple):
+    """A value on a rank.
+
+    Attributes:
+        node: this rank's part.
+        layout: how the value is divided.
+        why: what had to be done for it, where that was to move operands or to compute the whole.
+    """
+
+    node: Node
+    layout: Layout
+    why: str = ""
+
+
+#: What has been partitioned; None for what no rank has a part of.
+_known: WeakKeyDictionary[Node, Placed | None] = WeakKeyDictionary()
+#: The same values in other divisions.
+_moved: WeakKeyDictionary[Node, dict[Parts, Node]] = WeakKeyDictionary()
+
+
+def partition(root: Node) -> Placed | None:
+    """A value's part on this rank; None for one that is made from nothing that is divided."""
+    if root in _known:
+        return _known[root]
+    for node in topological([root], is_border):
+        if node not in _known:
+            _known[node] = _placed(node)
+    return _known[root]
+
+
+def is_border(node: Node) -> bool:
+    """Whether a graph over whole values ends at a node: at parts of ranks, or what is known."""
+    return node.op is DISTRIBUTE or node.op is LOCALIZE or node in _known
+
+
+def is_whole(node: Node, most: int = 256) -> bool:
+    """Whether a node is a whole value that ranks have parts of, as far as ``most`` nodes tell."""
+    seen: set[Node] = set()
+    stack = [node]
+    while stack and len(seen) < most:
+        item = stack.pop()
+        if item.op is DISTRIBUTE or _known.get(item) is not None:
+            return True
+        if item not in seen and item.op is not LOCALIZE:
+            seen.add(item)
+            stack += item.inputs
+    return False
+
+
+def part_of(node: Node, layout: Layout) -> Node:
+    """This rank's part of a value in a division that is given."""
+    found = partition(node)
+    if found is None:
+        return moved(node, node.shape, layout.but([REPLICATE] * len(layout.parts)), layout.parts)
+    if found.layout.parts == layout.parts:
+        return found.node
+    return divided(node, found, layout.parts)
+
+
+def gathered(node: Node) -> Node:
+    """The whole value, on this rank."""
+    found = partition(node)
+    if found is None:
+        return node
+    return divided(node, found, (REPLICATE,) * len(found.layout.parts))
+
+
+def divided(node: Node, found: Placed, parts: Parts) -> Node:
+    """A value in another division than the one it was found in; moved once, however often."""
+    if found.layout.parts == parts:
+        return found.node
+    others = _moved.setdefault(node, {})
+    if parts not in others:
+        others[parts] = moved(found.node, node.shape, found.layout, parts)
+    return others[parts]
+
+
+def _placed(node: Node) -> Placed | None:
+    if node.op is LOCALIZE:
+        return None
+    if node.op is DISTRIBUTE:
+        return Placed(_own(node.inputs[0]), node.params.layout)
+    inputs = [_known[item] for item in node.inputs]
+    present = [found for found in inputs if found is not None]
+    if not present:
+        return None
+    ranks = present[0].layout.ranks
+    if any(found.layout.ranks != ranks for found in present):
+        raise InternalError("transforms.partition", "operands on different meshes")
+    if node.op.is_identity:
+        return None if inputs[0] is None else inputs[0]._replace(why="")
+    return _Division(node, inputs, ranks).placed()
+
+
+def _own(node: Node) -> Node:
+    """A part, computed on this rank; one that is cut out of a whole value by its own partition."""
+    return part_of(node.inputs[0], node.params.layout) if node.op is LOCALIZE else node
+
+
+class _Way(NamedTuple):
+    """One way to divide an op along one axis of the grid: what each operand and the result are."""
+
+    inputs: tuple[Part, ...]
+    out: Part
+    cost: float
+    name: str
+
+
+class _Division:
+    """The choice of how to divide one op.
+
+    Attributes:
+        needed: for each operand, what each axis of the grid does to it.
+        out: the same of the result.
+    """
+
+    def __init__(
+        self, node: Node, inputs: Sequence[Placed | None], ranks: tuple[Ranks, ...]
+    ) -> None:
+        self.node, self.inputs, self.ranks = node, inputs, ranks
+        self.rule: Rule = rule_of(node)
+        self.needed: list[list[Part]] = [[] for _ in inputs]
+        self.out: list[Part] = []
+        self.by_index: list[int] = []  # axes of the grid that divide the axis a gather reads by
+        self.used: dict[Factor, int] = {}
+
+    def placed(self) -> Placed:
+        """The result's part. Makes the collectives for the operands."""
+        names = []
+        for number in range(len(self.ranks)):
+            way = min(self._ways(number), key=lambda item: item.cost)
+            for row, part in zip(self.needed, way.inputs):
+                row.append(part)
+            self.out.append(way.out)
+            names.append(way.name)
+        operands, moves = [], []
+        for n, (item, found, parts) in enumerate(zip(self.node.inputs, self.inputs, self.needed)):
+            wanted = tuple(parts)
+            if found is None:
+                whole = Layout(self.ranks, (REPLICATE,) * len(wanted))
+                operands.append(moved(item, item.shape, whole, wanted))
+            else:
+                operands.append(divided(item, found, wanted))
+                if found.layout.parts != wanted:
+                    before = " ".join(map(str, found.layout.parts))
+                    moves.append(f"operand {n} from {before} to {' '.join(map(str, wanted))}")
+        layout = Layout(self.ranks, tuple(self.out))
+        made = self._made(operands, layout.local_shape(self.node.shape))
+        return Placed(made, layout, "; ".join(moves))
+
+    # ------------------------------------------------------------------ the choice
+
+    def _ways(self, number: int) -> list[_Way]:
+        """All ways for one axis of the grid, the whole op on all ranks among them."""
+        whole = (REPLICATE,) * len(self.inputs)
+        found = [self._way(number, whole, REPLICATE, 1e-4, "whole")]
+        now = [self._part(n, number) for n in range(len(self.inputs))]
+        for factor in self.rule.factors:
+            parts = tuple(self._needs(a) for a in factor.inputs)
+            if not any(p.is_shard and p == q for p, q in zip(parts, now)):
+                continue
+            if self._fits(factor, number):
+                out = shard(factor.out) if factor.out >= 0 else partial(factor.reduction)
+                found.append(self._way(number, parts, out, 0.0, factor))
+        kinds = {p.reduction for p in now if p is not None and p.is_partial}
+        for reduction in kinds:
+            for some in self.rule.linear if reduction in ("sum", "avg") else ():
+                if any(now[n] == partial(reduction) for n in some):
+                    parts = tuple(
+                        partial(reduction) if n in some else REPLICATE for n in range(len(now))
+                    )
+                    found.append(self._way(number, parts, partial(reduction), 0.0, "linear"))
+            if self.rule.moves:
+                parts = (partial(reduction),) * len(now)
+                found.append(self._way(number, parts, partial(reduction), 0.0, "moves"))
+        picked = self._by_index(number, now)
+        return [*found, picked] if picked is not None else found
+
+    def _part(self, operand: int, number: int) -> Part | None:
+        found = self.inputs[operand]
+        return None if found is None else found.layout.parts[number]
+
+    @staticmethod
+    def _needs(axis: int | None) -> Part:
+        if axis is None:
+            return REPLICATE
+        return partial() if axis == PARTIAL else shard(axis)
+
+    def _way(
+        self, number: int, parts: tuple[Part, ...], out: Part, extra: float, name: Factor | str
+    ) -> _Way:
+        size, cost = self.ranks[number].size, extra
+        for n, part in enumerate(parts):
+            now = self._part(n, number)
+            if now is not None:
+                cost += _cost(now, part, size) * self.node.inputs[n].nbytes
+        if isinstance(name, Factor):
+            self_name = "reduction" if name.out < 0 else f"axis {name.out}"
+            return _Way(parts, out, cost, self_name)
+        return _Way(parts, out, cost, name)
+
+    def _fits(self, factor: Factor, number: int) -> bool:
+        """Whether parts of the loop are parts of all axes that it runs along."""
+        ranks = [
+            self.ranks[i].size
+            for i, part in enumerate(self.out)
+            if (factor.out >= 0 and part == shard(factor.out))
+            or any(
+                a is not None and a >= 0 and row[i] == shard(a)
+                for a, row in zip(factor.inputs, self.needed)
+            )
+        ]
+        count = prod(ranks) * self.ranks[number].size
+        even = all(extent % count == 0 for extent in factor.extents)
+        if factor.out < 0:
+            return even or factor.reduction not in ("max", "min")
+        return even or len(set(factor.extents)) == 1
+
+    def _by_index(self, number: int, now: Sequence[Part | None]) -> _Way | None:
+        """A read by index along a divided axis: each rank reads what it has, zeros elsewhere."""
+        if self.node.op.name != "gather" or self.by_index or len(self.ranks) < 1:
+            return None
+        axis = self.node.params.axis
+        if now[0] != shard(axis) or self.node.dtype.kind == "b":
+            return None
+        return self._way(number, (shard(axis), REPLICATE), partial(), 0.0, "by index")
+
+    # ------------------------------------------------------------------ the result
+
+    def _made(self, operands: Sequence[Node], local: Shape) -> Node:
+        node = self.node
+        if node.op.name == "gather" and shard(node.params.axis) in self.needed[0]:
+            return self._picked(operands, local)
+        params = node.params
+        if tuple(item.shape for item in operands) != tuple(item.shape for item in node.inputs):
+            params = resized(params, node.shape, local)
+        made = make(node.op, tuple(operands), params)
+        if made.shape != local:
+            raise InternalError(
+                "transforms.partition",
+                f"{node.op.name} has a part of {list(made.shape)} instead of {list(local)}",
+            )
+        if node.source is not None and made.source is None:
+            made.source = node.source
+        return made
+
+    def _picked(self, operands: Sequence[Node], local: Shape) -> Node:
+        source, index = operands
+        axis, batch = self.node.params
+        layout = Layout(self.ranks, tuple(self.needed[0]))
+        whole = self.node.inputs[0].shape
+        start, size = layout.offsets(whole)[axis], source.shape[axis]
+        zero = build.constant(0, source.dtype)
+        if not size:
+            return build.broadcast_to(zero, local)
+        limit = build.constant(whole[axis] - 1, int64)
+        at = build.apply("minimum", build.cast(index, int64), limit)
+        at = build.apply("maximum", at, build.constant(0, int64))
+        at = build.apply("sub", at, build.constant(start, int64))
+        mine = build.apply(
+            "logical_and",
+            build.apply("ge", at, build.constant(0, int64)),
+            build.apply("lt", at, build.constant(size, int64)),
+        )
+        found = build.gather(source, at, axis, batch)
+        shape = [1] * len(local)
+        many = len(index.shape) - batch
+        shape[:batch] = index.shape[:batch]
+        shape[axis : axis + many] = index.shape[batch:]
+        return build.apply("where", build.reshape(mine, tuple(shape)), found, zero)
+
+
+def _cost(now: Part, goal: Part, size: int) -> float:
+    """What share of a value has to be moved."""
+    if now == goal:
+        return 0.0
+    share = (size - 1) / size
+    if now == REPLICATE:
+        return 1e-6 if goal.is_shard else 2e-6
+    if now.is_partial:
+        return share if goal.is_shard else 2 * share if goal == REPLICATE else 3 * share
+    if goal.is_shard:
+        return share / size
+    return share if goal == REPLICATE else 1.5 * share
+
+
+def listing(root: Node) -> str:
+    """The graph that a value is made by, one op a line, with the division of each value (``S0``:
+    axis 0 is divided, ``R``: replicated, ``Psum``: to be summed; one for each axis of the grid)
+    and what had to be moved.
+    """
+    partition(root)
+    order = topological([root], lambda item: item.op is DISTRIBUTE or item.op is LOCALIZE)
+    names: dict[Node, str] = {}
+    lines = []
+    for node in order:
+        found = _known.get(node)
+        if found is None:
+            continue
+        names[node] = f"%{len(names)}"
+        operands = [names.get(item, item.op.name) for item in node.inputs]
+        parts = " ".join(map(str, found.layout.parts))
+        text = f"{names[node]} = {node.op.name}({', '.join(operands)})"
+        if node.op is DISTRIBUTE:
+            text = f"{names[node]} = {node.op.name}"
+        text += f" : {node.dtype.name}{list(node.shape)} [{parts}] part {list(found.node.shape)}"
+        lines.append(text + (f"  # {found.why}" if found.why else ""))
+    return "\n".join(lines)
