@@ -135,7 +135,7 @@ def _realize_one_by_one(nodes: Sequence[Node]) -> None:
 
 
 #: Ops whose kernels store their results only as they are: another shape would be a copy.
-_UNFUSED = frozenset({"scatter", "scan", "sort", "fourier"})
+_UNFUSED = frozenset({"scatter", "scan", "sort", "fourier", "linalg"})
 
 
 def _chain(node: Node) -> list[Node]:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from lazyt.ir.dtypes import DType, int64
+from lazyt.ir.factorizations.sizes import MODES, OPERANDS
 from lazyt.ir.index import Axis, Guard, Linear
 from lazyt.ir.scalar import Expr
 
@@ -343,6 +344,8 @@ def half_spectrum(source: Buffer) -> tuple[DType, tuple[int, ...]]:
     return source.dtype, (*source.shape[:-1], source.shape[-1] // 2 + 1, 2)
 
 
+#: Matrices: their number, sizes, and what each needs (``ir/factorizations/sizes.py``).
+_MATRICES = ("batch", "rows", "columns", "sides", "results", "scratch")
 _STAGES = ("points", "rows", "columns", "first", "second", "whole", "sign")
 
 #: Sorting: every row in ascending (or descending) order: its values, the permutation that sorts it,
@@ -351,6 +354,7 @@ _STAGES = ("points", "rows", "columns", "first", "second", "whole", "sign")
 #: first half of their spectrum, and back. The second buffer has the constants, for ``rows`` times
 #: ``columns`` complex points in stages of the sizes that ``first`` and ``second`` pack; with
 #: ``whole`` real points are complex ones, too (``ir/fourier/tables.py``).
+#: Factorizations: the results of each matrix of a batch, one after the other.
 ROUTINES: dict[str, Routine] = {
     routine.name: routine
     for routine in (
@@ -360,5 +364,10 @@ ROUTINES: dict[str, Routine] = {
         Routine("fourier_complex", (same,), (None,), _STAGES, 2),
         Routine("fourier_half", (half_spectrum,), (None,), _STAGES, 2),
         Routine("fourier_real", (None,), (None,), _STAGES, 2),
+        *[
+            Routine(f"linalg_{name}_{mode}", (None,), (None,), _MATRICES, operands)
+            for name, operands in OPERANDS.items()
+            for mode in MODES[name]
+        ],
     )
 }

@@ -18,6 +18,7 @@ import numpy as np
 
 from lazyt.errors import BoundsError, InternalError, ShapeError
 from lazyt.ir.dtypes import DType, bfloat16, decode_bfloat16, encode_bfloat16, float16
+from lazyt.ir.factorizations.evaluation import evaluate as factorize
 from lazyt.ir.fourier.evaluation import of_any_shape
 from lazyt.ir.fourier.tables import lanes
 from lazyt.ir.index import (
@@ -595,6 +596,14 @@ class _Interpreter:
                 kind, given["sign"], given["points"], source, target.shape, table,
                 lanes(buffer.dtype),
             )  # fmt: skip
+            return
+        if phase.routine.startswith("linalg_"):
+            _, routine, mode = phase.routine.split("_")
+            matrices = [self.arrays[name][1] for name in phase.reads]
+            target = self.arrays[phase.writes[0]][1]
+            lead = target.shape[:-1]
+            parts = factorize(routine, mode, *matrices)
+            target[...] = np.concatenate([part.reshape(*lead, -1) for part in parts], -1)
             return
         if not phase.routine.startswith("sort_"):
             raise InternalError("ir.kernel_interpreter", f"unknown routine {phase.routine}")

@@ -54,12 +54,12 @@ from lazyt.ops.compositions import (
     zeros_like,
 )  # fmt: skip
 from lazyt.ops.leaves import DETACH, TRANSFER, detach, input_, put, random, transfer, variable
-from lazyt.ops.libraries import LIBRARY
+from lazyt.ops.libraries import LIBRARY, LINALG
 from lazyt.ops.registry import OPS
 from lazyt.ops.routines import library, library_parts
 
 __all__ = [
-    "DETACH", "LIBRARY", "OPS", "TRANSFER", "along_axis", "apply", "arg_reduce", "batch_all",
+    "DETACH", "LIBRARY", "LINALG", "OPS", "TRANSFER", "along_axis", "apply", "arg_reduce", "batch_all",
     "broadcast_to", "cast", "concat", "conj", "constant", "contract", "contract_spread", "detach",
     "elementwise", "exclusive_product", "expand", "flip", "gather", "input_", "iota", "library",
     "library_parts", "linear_recurrence", "match_call", "pad", "permute", "pick_rows", "positions",

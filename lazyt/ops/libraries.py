@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from lazyt.errors import DTypeError, GradientError, InternalError, ShapeError
+from lazyt.ir.factorizations.evaluation import evaluate
 from lazyt.ir.graph import Node, Type, make
 from lazyt.ops import builders as build
 from lazyt.ops.compositions import batch_all, zeros_like
@@ -637,6 +638,12 @@ def _evaluate(node: Node, *arrays: Any) -> Any:
     return result
 
 
+def _factorize(node: Node, *arrays: Any) -> Any:
+    routine, mode = node.params
+    found = evaluate(routine, mode, *arrays)
+    return np.concatenate([part.reshape(*node.shape[:-1], -1) for part in found], -1)
+
+
 def _vjp(node: Node, cotangent: Node) -> Sequence[Node | None]:
     return pull_back(node, library_parts(node), parts_of(node, cotangent))
 
@@ -671,4 +678,15 @@ LIBRARY = define_op(
     jvp=_jvp,
     batch=_batch,
     lower="library",
+)
+
+LINALG = define_op(
+    "linalg",
+    params=LibraryParams,
+    infer=_infer,
+    evaluate=_factorize,
+    vjp=_vjp,
+    jvp=_jvp,
+    batch=_batch,
+    lower="linalg",
 )

@@ -18,6 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lazyt.ir.dtypes import float32, float64
+from lazyt.ir.factorizations.sizes import is_small
+from lazyt.ir.forms import PLACED
 from lazyt.ir.graph import Node, Shape, make
 from lazyt.ops import builders as build
 from lazyt.ops.registry import OPS
@@ -592,7 +595,8 @@ def part_shapes(params: LibraryParams, inputs: Sequence[Any]) -> list[Shape]:
 
 
 def library(routine: str, *operands: Node, mode: str = "plain") -> list[Node]:
-    """The results of a library routine on matrices with equal leading axes; see ``ROUTINES``.
+    """The results of a routine on matrices with equal leading axes; see ``ROUTINES``. Small real
+    matrices are factorized by kernels, others by a library.
 
     Integers among them (pivots, ranks, ``info``) are numbers of the operands' float type, of
     complex matrices of their parts' type. Operands that are real beside complex ones, such as
@@ -601,7 +605,18 @@ def library(routine: str, *operands: Node, mode: str = "plain") -> list[Node]:
     wide = next((item.dtype for item in operands if item.dtype.kind == "c"), None)
     if wide is not None:
         operands = tuple([build.cast(i, wide) if i.dtype is wide.part else i for i in operands])
-    return library_parts(make(OPS["library"], operands, LibraryParams(routine, mode)))
+    op = OPS["linalg" if _is_kernel(routine, mode, operands) else "library"]
+    return library_parts(make(op, operands, LibraryParams(routine, mode)))
+
+
+def _is_kernel(routine: str, mode: str, operands: Sequence[Node]) -> bool:
+    """Whether kernels compute a routine: of small real matrices on the CPU."""
+    first = operands[0]
+    return (
+        first.dtype in (float32, float64)
+        and all(item.form >= PLACED and item.size for item in operands)
+        and is_small(routine, mode, [item.shape for item in operands])
+    )
 
 
 def library_parts(node: Node) -> list[Node]:

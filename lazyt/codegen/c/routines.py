@@ -9,6 +9,7 @@ from lazyt.codegen.c.family import Expressions
 from lazyt.codegen.loops.forms import SERIAL_WORK
 from lazyt.errors import LazytError
 from lazyt.ir.dtypes import DType, order_numbers
+from lazyt.ir.factorizations.sizes import MODES, flops
 from lazyt.ir.fourier.tables import KINDS, row_sizes
 from lazyt.ir.kernel import CallPhase, CustomPhase
 
@@ -40,6 +41,8 @@ def routine_c(phase: CallPhase, e: Expressions) -> list[ct.Node]:
         return custom_c(phase, e)
     if phase.routine.startswith("fourier_"):
         return _fourier_c(phase, e)
+    if phase.routine.startswith("linalg_"):
+        return _linalg_c(phase, e)
     source = e.buffers[phase.reads[0]]
     size, length = math.prod(source.shape), source.shape[-1]
     if size == 0:
@@ -87,6 +90,29 @@ def _fourier_c(phase: CallPhase, e: Expressions) -> list[ct.Node]:
     threads = ct.integer(1) if serial else ct.name("threads")
     name = f"lz_fourier_{source.dtype.suffix}"
     return [e.prelude(name, *map(ct.integer, numbers), *map(ct.name, buffers), threads)]
+
+
+def _linalg_c(phase: CallPhase, e: Expressions) -> list[ct.Node]:
+    """The call that factorizes all matrices."""
+    source, target = e.buffers[phase.reads[0]], e.buffers[phase.writes[0]]
+    _, name, mode = phase.routine.split("_")
+    given = dict(phase.settings)
+    batch, m, n, sides, results, scratch = (given[key] for key in given)
+    if not batch:
+        return []
+    suffix = source.dtype.suffix
+    routine = f"lz_la_{name}_{suffix}"
+    e.used.add(routine)
+    second = ct.name(phase.reads[1]) if len(phase.reads) > 1 else ct.name(source.name)
+    serial = batch * flops(name, mode, m, n, sides) < SERIAL_WORK
+    numbers = [batch, m, n, sides, MODES[name][mode], results, scratch]
+    return [
+        e.prelude(
+            f"lz_la_batch_{suffix}", ct.name(routine), *map(ct.integer, numbers),
+            ct.name(source.name), second, ct.name(target.name), *map(ct.name, phase.work),
+            ct.integer(1) if serial else ct.name("threads"),
+        )  # fmt: skip
+    ]
 
 
 # Kernels of users' own.

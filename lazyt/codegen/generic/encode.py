@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from lazyt.codegen.generic.library import fourier_of, function_of, numbers, sort_of
+from lazyt.codegen.generic.library import fourier_of, function_of, linalg_of, numbers, sort_of
 from lazyt.codegen.generic.primitives import Primitive
 from lazyt.codegen.generic.recipes import (
     Block,
@@ -29,6 +29,8 @@ from lazyt.codegen.generic.recipes import (
     strides_under,
 )
 from lazyt.ir.dtypes import DType, float32, int64, order_numbers, uint8, uint32
+from lazyt.ir.factorizations.sizes import MODES, flops, sizes_of
+from lazyt.ir.factorizations.sizes import work_size as room_for_matrices
 from lazyt.ir.fourier.tables import KINDS, pack_stages, plan_of, row_sizes, work_size
 from lazyt.ir.graph import Head, Node, Source
 from lazyt.ir.op import reduction_runs
@@ -965,6 +967,32 @@ class Encoder:
         return to
 
 
+    def _linalg(self, node: Node) -> View:
+        routine, mode = node.params
+        operands = [*map(self._packed_value, node.inputs)]
+        to = self._new(node)
+        (m, n), *rest = [item.shape[-2:] for item in node.inputs]
+        sides = rest[0][1] if rest else 0
+        batch = math.prod(node.shape[:-1])
+        sizes = sizes_of(routine, [item.shape for item in node.inputs], node.shape[-1])
+        work = batch * flops(routine, mode, m, n, sides)
+        begin = self._begin(linalg_of(routine, node.dtype), to.block)
+        self._words += (
+            batch, m, n, sides, MODES[routine][mode], sizes.results, sizes.scratch,
+            int(work < PARALLEL),
+        )  # fmt: skip
+        room = room_for_matrices(sizes, batch, node.dtype)
+        scratch = self._temporary((room,), node.dtype)
+        for item in (operands[0][0], operands[-1][0], to, scratch):
+            self._place(item)
+        self._end(begin)
+        self._work += work
+        self._drop(scratch)
+        for view, is_copy in operands:
+            self._drop(view, is_copy)
+        return to
+
+
 #: How each op is encoded.
 _RULES: dict[str, Callable[[Encoder, Node], Any]] = {
     "variable": Encoder._identity, "detach": Encoder._identity,
@@ -974,7 +1002,7 @@ _RULES: dict[str, Callable[[Encoder, Node], Any]] = {
     "iota": Encoder._iota_node, "random": Encoder._random, "reduce": Encoder._reduce,
     "scan": Encoder._scan, "contract": Encoder._contract, "gather": Encoder._gather,
     "scatter": Encoder._scatter, "update": Encoder._update, "sort": Encoder._sort,
-    "fourier": Encoder._fourier,
+    "fourier": Encoder._fourier, "linalg": Encoder._linalg,
 }  # fmt: skip
 
 

@@ -33,6 +33,10 @@ _COMPARED = {"argmax": ">", "argmin": "<"}
 
 #: Functions that sort: short rows, and long ones with the order or without.
 _SORTS = ("short", "order", "values")
+#: Factorizations of small matrices, those together that share most of their text.
+_MATRICES = (
+    ("cholesky", "triangular"), ("solve", "inv", "lu", "det", "slogdet"), ("qr",), ("eigh",), ("svd",),
+)  # fmt: skip
 #: The longest row that is a short one.
 SHORT = 64
 
@@ -46,6 +50,11 @@ def sort_of(dtype: DType, length: int, by_values: bool) -> str:
 def fourier_of(dtype: DType) -> str:
     """What C calls the function that transforms rows."""
     return f"lz_generic_fourier_{dtype.suffix}"
+
+
+def linalg_of(routine: str, dtype: DType) -> str:
+    """What C calls the function that factorizes small matrices."""
+    return f"lz_generic_{routine}_{dtype.suffix}"
 
 
 class Unit(NamedTuple):
@@ -113,6 +122,11 @@ def units() -> tuple[Unit, ...]:
     for dtype in (float32, float64):
         functions = (fourier_of(dtype),)
         made.append(Unit(f"fourier_{dtype.suffix}", functions, "fourier", dtype, "", False))
+    for dtype in (float32, float64):
+        for some in _MATRICES:
+            functions = tuple([linalg_of(routine, dtype) for routine in some])
+            name = f"linalg_{some[0]}_{dtype.suffix}"
+            made.append(Unit(name, functions, "linalg", dtype, "", False))
     grouped: dict[str, list[str]] = {}
     for one in primitives():
         grouped.setdefault(group_of(one), []).append(one.symbol)
@@ -220,6 +234,7 @@ _WEIGHTS = {
     "contract": 2,
     "sort": 6,
     "fourier": 7,
+    "linalg": 6,
 }
 _AT_A_TIME = 8.0
 
@@ -365,6 +380,11 @@ def _source(functions: tuple[str, ...], vector_bytes: int) -> tuple[KernelSource
         used.update(*(names for _, names in made))
     elif unit.op == "fourier":
         body = _read("fourier.c").replace("@S", unit.dtype.suffix)
+    elif unit.op == "linalg":
+        suffix = unit.dtype.suffix
+        wanted = [f.removeprefix("lz_generic_").removesuffix(f"_{suffix}") for f in functions]
+        body = "".join([_read("linalg.c").replace("@R", name) for name in wanted])
+        body = body.replace("@S", suffix)
     elif unit.op == "contract":
         body, more = _contract_text(unit.dtype, vector_bytes)
         helpers |= more

@@ -12,6 +12,8 @@ from lazyt.codegen.lower.heavy import lower_contract, lower_scan, lower_scatter,
 from lazyt.codegen.lower.rows import lower_band_rows, lower_rows
 from lazyt.errors import InternalError, LazytError
 from lazyt.ir.dtypes import DType, int64
+from lazyt.ir.factorizations.sizes import sizes_of
+from lazyt.ir.factorizations.sizes import work_size as room_for_matrices
 from lazyt.ir.fourier.tables import (
     grid_work_size,
     pack_stages,
@@ -76,6 +78,8 @@ def lower_group(
         phases += lower_sort(group, buffers)
     elif group.kind == "fourier":
         phases += lower_fourier(group, buffers, wide)
+    elif group.kind == "linalg":
+        phases += lower_linalg(group, buffers)
     elif group.kind == "custom":
         phases += lower_custom(group, buffers)
     elif group.kind == "band":
@@ -205,13 +209,8 @@ def lower_sort(group: Group, buffers: Buffers) -> list[AnyPhase]:
     return phases
 
 
-# Lowers Fourier transforms: operands into memory unless they lie there, then one call for all rows.
-
-
-def lower_fourier(group: Group, buffers: Buffers, wide: bool = False) -> list[AnyPhase]:
-    """The transforms of all rows; ``wide``: for thousands of threads."""
-    node = group.head
-    assert node is not None
+def _in_memory(node: Node, buffers: Buffers) -> tuple[list[AnyPhase], list[str]]:
+    """The buffers that have the operands of a routine, and what computes them there."""
     phases: list[AnyPhase] = []
     reads: list[str] = []
     for source in node.inputs:
@@ -221,6 +220,17 @@ def lower_fourier(group: Group, buffers: Buffers, wide: bool = False) -> list[An
             read = _scratch(buffers, source.dtype, source.shape)
             phases.append(_fill(read, source, buffers))
         reads.append(read.name)
+    return phases, reads
+
+
+# Lowers Fourier transforms: operands into memory unless they lie there, then one call for all rows.
+
+
+def lower_fourier(group: Group, buffers: Buffers, wide: bool = False) -> list[AnyPhase]:
+    """The transforms of all rows; ``wide``: for thousands of threads."""
+    node = group.head
+    assert node is not None
+    phases, reads = _in_memory(node, buffers)
     kind, sign, n, _ = node.params
     plan = plan_of(kind, n)
     assert plan is not None
@@ -233,6 +243,30 @@ def lower_fourier(group: Group, buffers: Buffers, wide: bool = False) -> list[An
     )  # fmt: skip
     written = (buffers.of(node).name,)
     phases.append(CallPhase(f"fourier_{kind}", tuple(reads), written, (work.name,), settings))
+    return phases
+
+
+# Lowers factorizations of small matrices: the same, and one call for all matrices.
+
+
+def lower_linalg(group: Group, buffers: Buffers) -> list[AnyPhase]:
+    """One call for the whole batch."""
+    node = group.head
+    assert node is not None
+    phases, reads = _in_memory(node, buffers)
+    routine, mode = node.params
+    shapes = [source.shape for source in node.inputs]
+    sizes = sizes_of(routine, shapes, node.shape[-1])
+    batch = math.prod(node.shape[:-1])
+    work = _scratch(buffers, node.dtype, (room_for_matrices(sizes, batch, node.dtype),))
+    sides = shapes[1][-1] if len(shapes) > 1 else 0
+    settings = (
+        ("batch", batch), ("rows", shapes[0][-2]), ("columns", shapes[0][-1]), ("sides", sides),
+        ("results", sizes.results), ("scratch", sizes.scratch),
+    )  # fmt: skip
+    written = (buffers.of(node).name,)
+    name = f"linalg_{routine}_{mode}"
+    phases.append(CallPhase(name, tuple(reads), written, (work.name,), settings))
     return phases
 
 

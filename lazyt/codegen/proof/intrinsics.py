@@ -16,6 +16,7 @@ from lazyt.codegen.matmul.matrix_registers import SQUARE
 from lazyt.codegen.matmul.spec import ITEM_BYTES
 from lazyt.codegen.proof.facts import Form, Memory, Pointer
 from lazyt.ir.dtypes import float32, float64
+from lazyt.ir.factorizations.sizes import Sizes, scratch_size, work_size as room_for_matrices
 from lazyt.ir.fourier.tables import KINDS, plan_of, row_sizes, table_size, work_size
 
 _TILE = re.compile(
@@ -28,6 +29,7 @@ _DOTS = re.compile(r"lz_dots_[a-z0-9]+?_(\d+)x(\d+)v\d+(?:apart|cached)?$")
 _ROWS = re.compile(r"lz_(rows|finite|reach)_[a-z]+\d+(?:_(\d+)x(\d+)v\d+p\d+)?$")
 _MOVE = re.compile(r"lz_(turn|panel|spread)_[a-z]+\d+_v(\d+)$")
 _FOURIER = re.compile(r"lz_fourier_f(?:32|64)$")
+_LINALG = re.compile(r"lz_la_batch_f(?:32|64)$")
 _BESIDE = re.compile(r"lz_beside_[a-z]+\d+_(\d+)x(\d+)g(\d+)v(\d+)$")
 
 
@@ -43,6 +45,8 @@ def tile_accesses(name: str, arguments: Sequence[Any]) -> list[Access] | None:
     """The accesses of a call; None for other functions, none at all where it is not understood."""
     if _FOURIER.match(name):
         return _transform(arguments)
+    if _LINALG.match(name):
+        return _matrices(arguments)
     tile, move, lay = _TILE.match(name), _MOVE.match(name), _LAY.match(name)
     dots, lines, mat = _DOTS.match(name), _ROWS.match(name), _MAT.match(name)
     beside = _BESIDE.match(name)
@@ -104,6 +108,23 @@ def _transform(arguments: Sequence[Any]) -> list[Access]:
         rows * before, table_size(name, n, dtype), rows * after, work_size(name, rows, n, dtype),
     )  # fmt: skip
     return [_whole(place, size) for place, size in zip((x, table, y, work), sizes)]
+
+
+def _matrices(arguments: Sequence[Any]) -> list[Access]:
+    """``(routine, batch, m, n, k, mode, results, scratch, a, b, y, work, threads)``."""
+    places = [a for a in arguments if isinstance(a, Pointer)]
+    forms = [a for a in arguments if isinstance(a, Form)]
+    try:
+        batch, m, n, k, _, results, scratch = map(_fixed, forms[:7])
+        a, b, y, work = places
+        dtype = {4: float32, 8: float64}[a.item]
+    except (KeyError, ValueError):
+        return []
+    sizes = Sizes(m * n, n * k, results, scratch)
+    counts = (
+        batch * m * n, batch * n * k, batch * results, room_for_matrices(sizes, batch, dtype),
+    )  # fmt: skip
+    return [_whole(place, count) for place, count in zip(places, counts) if count]
 
 
 def _fixed(form: Form) -> int:

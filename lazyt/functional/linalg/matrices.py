@@ -130,7 +130,7 @@ def require_success(info: Node, function: str, reason: Callable[[int], str]) -> 
     that do not exist yet, as while a function is batched, nothing can be checked.
     """
     packed = info
-    while packed.op is not ops.LIBRARY:
+    while packed.op not in (ops.LIBRARY, ops.LINALG):
         packed = packed.inputs[0]
     if packed.size == 0 or not is_computable(packed):
         return

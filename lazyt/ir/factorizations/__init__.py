@@ -1,0 +1,1 @@
+"""What factorizations of batches of small matrices mean: their results, memory, and every step."""
