@@ -59,11 +59,11 @@ from lazyt.ops.registry import OPS
 from lazyt.ops.routines import library, library_parts
 
 __all__ = [
-    "DETACH", "LIBRARY", "LINALG", "OPS", "TRANSFER", "along_axis", "apply", "arg_reduce", "batch_all",
-    "broadcast_to", "cast", "concat", "conj", "constant", "contract", "contract_spread", "detach",
-    "elementwise", "exclusive_product", "expand", "flip", "gather", "input_", "iota", "library",
-    "library_parts", "linear_recurrence", "match_call", "pad", "permute", "pick_rows", "positions",
-    "product", "put", "random", "reduce_", "reshape", "row_major", "scan", "scatter", "shift",
-    "slice_", "slice_contract", "sort", "sum_to", "transfer", "update", "variable", "window",
-    "zeros_like",
+    "DETACH", "LIBRARY", "LINALG", "OPS", "TRANSFER", "along_axis", "apply", "arg_reduce",
+    "batch_all", "broadcast_to", "cast", "concat", "conj", "constant", "contract",
+    "contract_spread", "detach", "elementwise", "exclusive_product", "expand", "flip", "gather",
+    "input_", "iota", "library", "library_parts", "linear_recurrence", "match_call", "pad",
+    "permute", "pick_rows", "positions", "product", "put", "random", "reduce_", "reshape",
+    "row_major", "scan", "scatter", "shift", "slice_", "slice_contract", "sort", "sum_to",
+    "transfer", "update", "variable", "window", "zeros_like",
 ]  # fmt: skip

@@ -414,14 +414,16 @@ def _gaps(values: Node) -> Node:
     return guarded_reciprocal(minus(row(values), column(values)))
 
 
-def _eigh_vectors(node: Node) -> tuple[Node, Node]:
+def _eigh_vectors(node: Node, parts: Parts) -> tuple[Node, Node]:
+    """Eigenvalues and their vectors: the node's, which are those that are differentiated."""
     side = node.params.mode.removesuffix("values")
-    values, vectors, _ = library("eigh", node.inputs[0], mode=side)
-    return values, vectors
+    if side != node.params.mode:
+        parts = library("eigh", node.inputs[0], mode=side)
+    return parts[0], parts[1]
 
 
 def _eigh_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
-    values, vectors = _eigh_vectors(node)
+    values, vectors = _eigh_vectors(node, parts)
     inner = like(matrix_of(given[0]), vectors)
     if not node.params.mode.endswith("values"):
         turn = product(adjoint(vectors), given[1])
@@ -431,7 +433,7 @@ def _eigh_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
 
 
 def _eigh_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
-    values, vectors = _eigh_vectors(node)
+    values, vectors = _eigh_vectors(node, parts)
     inner = product(adjoint(vectors), only(tangents), vectors)
     if node.params.mode.endswith("values"):
         return [real(diagonal(inner))]

@@ -28,7 +28,9 @@ from tests.codegen.mlir_types import Malformed, check_types
 
 RUNNER = Path(__file__).with_name("mlir_runner.py")
 #: Ops that the dialect has nothing for.
-REFUSED = {"library", "transfer", "custom", "fourier", "loop", "branch", "while", "collective"}
+REFUSED = {
+    "library", "linalg", "transfer", "custom", "fourier", "loop", "branch", "while", "collective",
+}  # fmt: skip
 needs_xla = pytest.mark.skipif(
     importlib.util.find_spec("jaxlib") is None, reason="jax (the extra 'mlir') is not installed"
 )

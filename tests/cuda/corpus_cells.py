@@ -45,7 +45,9 @@ FLOATS = (float32, float64, float16, bfloat16)
 MANY = 1 << 20
 #: Ops that are no kernel: copies between devices, calls of the CPU's libraries, and a marker that
 #: is gone when kernels are made; loops and branches, which stand between plans.
-WITHOUT_KERNELS = {"put", "transfer", "library", "detach", "loop", "branch", "collective", "while"}
+WITHOUT_KERNELS = {
+    "put", "transfer", "library", "linalg", "detach", "loop", "branch", "collective", "while",
+}  # fmt: skip
 
 Build = Callable[[], list[Node]]
 Leaf = Callable[[], Node]

@@ -1,4 +1,4 @@
-"""Samples of the ``library`` op: every routine that has a derivative, in every mode."""
+"""Samples of ``library`` and ``linalg``: every routine that has a derivative, in every mode."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import numpy as np
 
 from lazyt import ops
 from lazyt.ir.dtypes import float32, int64
-from lazyt.ir.graph import Node
+from lazyt.ir.graph import Node, make
 from lazyt.ops.matrix_algebra import identity, plus, product, transpose
+from lazyt.ops.registry import OPS
+from lazyt.ops.routines import LibraryParams, library_parts
 from tests.ops_contract.op_samples import blank, refuse, sample
 
 
@@ -29,50 +31,64 @@ def _joined(parts: list[Node]) -> Node:
     return ops.concat([ops.reshape(part, (part.size,)) for part in parts], 0)
 
 
-sample("library", "cholesky", lambda x: ops.library("cholesky", _positive(x))[0], (2, 2, 2))
-sample("library", "cholesky-3", lambda x: ops.library("cholesky", _positive(x))[0], (3, 3))
-sample("library", "lu", lambda x: ops.library("lu", x)[0], (3, 3))
-sample("library", "lu-wide", lambda x: ops.library("lu", x)[0], (2, 2, 3))
-sample("library", "lu-tall", lambda x: ops.library("lu", x)[0], (3, 2))
-sample("library", "solve", lambda a, b: ops.library("solve", a, b)[0], (2, 2, 2), (2, 2, 1))
-sample("library", "inv", lambda x: ops.library("inv", x)[0], (2, 2))
-sample("library", "det", lambda x: ops.library("det", x)[0], (3, 3))
-sample("library", "cofactors", lambda x: ops.library("cofactors", x)[0], (2, 3, 3))
-sample("library", "slogdet", lambda x: ops.library("slogdet", x)[1], (2, 2, 2))
-for _mode in ("lower", "upper", "lowerunit", "upperunit"):
-    sample(
-        "library",
-        f"triangular-{_mode}",
-        lambda a, b, mode=_mode: ops.library("triangular", a, b, mode=mode)[0],
-        (2, 2),
-        (2, 2),
-    )
+def _routine(op: str, name: str, *operands: Node, mode: str = "plain") -> list[Node]:
+    """The results of a routine, by kernels or by a library."""
+    return library_parts(make(OPS[op], operands, LibraryParams(name, mode)))
+
+
 _tall = np.array([[1.1, 0.3], [0.2, 1.7], [0.6, 0.9]])
-for _name, _matrix in (("tall", _tall), ("wide", _tall.T), ("square", _tall[:2])):
+_pair = np.array([[[2.0, 0.3], [0.4, 1.5]], [[1.2, -0.5], [0.3, 2.1]]])
+for op in ("library", "linalg"):
+    sample(op, "cholesky", lambda x, op=op: _routine(op, "cholesky", _positive(x))[0], (2, 2, 2))
+    sample(op, "cholesky-3", lambda x, op=op: _routine(op, "cholesky", _positive(x))[0], (3, 3))
+    sample(op, "lu", lambda x, op=op: _routine(op, "lu", x)[0], (3, 3))
+    sample(op, "lu-wide", lambda x, op=op: _routine(op, "lu", x)[0], (2, 2, 3))
+    sample(op, "lu-tall", lambda x, op=op: _routine(op, "lu", x)[0], (3, 2))
+    sample(op, "solve", lambda a, b, op=op: _routine(op, "solve", a, b)[0], _pair, (2, 2, 1))
+    sample(op, "inv", lambda x, op=op: _routine(op, "inv", x)[0], (2, 2))
+    sample(op, "det", lambda x, op=op: _routine(op, "det", x)[0], (3, 3))
+    sample(op, "slogdet", lambda x, op=op: _routine(op, "slogdet", x)[1], (2, 2, 2))
+    for _mode in ("lower", "upper", "lowerunit", "upperunit"):
+        sample(
+            op,
+            f"triangular-{_mode}",
+            lambda a, b, op=op, mode=_mode: _routine(op, "triangular", a, b, mode=mode)[0],
+            (2, 2),
+            (2, 2),
+        )
+    for _name, _matrix in (("tall", _tall), ("wide", _tall.T), ("square", _tall[:2])):
+        sample(
+            op,
+            f"svd-{_name}",
+            lambda x, op=op: _joined(_routine(op, "svd", x, mode="reduced")[:3]),
+            _matrix,
+        )
+        sample(
+            op,
+            f"qr-{_name}",
+            lambda x, op=op: _joined(_routine(op, "qr", x, mode="reduced")),
+            _matrix,
+        )
     sample(
-        "library",
-        f"svd-{_name}",
-        lambda x: _joined(ops.library("svd", x, mode="reduced")[:3]),
-        _matrix,
+        op, "svd-full", lambda x, op=op: _joined(_routine(op, "svd", x, mode="full")[:3]), _tall[:2]
+    )
+    sample(op, "svd-values", lambda x, op=op: _routine(op, "svd", x, mode="values")[0], (2, 2, 3))
+    sample(
+        op, "qr-complete", lambda x, op=op: _joined(_routine(op, "qr", x, mode="complete")), _tall.T
     )
     sample(
-        "library", f"qr-{_name}", lambda x: _joined(ops.library("qr", x, mode="reduced")), _matrix
+        op,
+        "eigh",
+        lambda x, op=op: _joined(_routine(op, "eigh", _symmetric(x), mode="lower")[:2]),
+        _pair[0],
     )
-sample("library", "svd-full", lambda x: _joined(ops.library("svd", x, mode="full")[:3]), _tall[:2])
-sample("library", "svd-values", lambda x: ops.library("svd", x, mode="values")[0], (2, 2, 3))
-sample("library", "qr-complete", lambda x: _joined(ops.library("qr", x, mode="complete")), _tall.T)
-sample(
-    "library",
-    "eigh",
-    lambda x: _joined(ops.library("eigh", _symmetric(x), mode="lower")[:2]),
-    (2, 2),
-)
-sample(
-    "library",
-    "eigh-values",
-    lambda x: ops.library("eigh", _symmetric(x), mode="uppervalues")[0],
-    (3, 3),
-)
+    sample(
+        op,
+        "eigh-values",
+        lambda x, op=op: _routine(op, "eigh", _symmetric(x), mode="uppervalues")[0],
+        (3, 3),
+    )
+sample("library", "cofactors", lambda x: ops.library("cofactors", x)[0], (2, 3, 3))
 sample("library", "exp", lambda x: ops.library("exp", x)[0], (2, 2, 2))
 
 
@@ -90,9 +106,10 @@ sample("library", "pinv-wide", _pinv, _tall.T)
 sample(
     "library", "lstsq", lambda a, b: ops.library("lstsq", a, b, _no_tolerance(a))[0], _tall, (3, 1)
 )
-refuse("library", "square", lambda: ops.library("inv", blank((2, 3)))[0])
-refuse("library", "rank", lambda: ops.library("det", blank((2,)))[0])
-refuse("library", "integers", lambda: ops.library("det", blank((2, 2), int64))[0])
-refuse("library", "types", lambda: ops.library("solve", blank((2, 2)), blank((2, 1), float32))[0])
-refuse("library", "rows", lambda: ops.library("solve", blank((2, 2)), blank((3, 1)))[0])
-refuse("library", "batch", lambda: ops.library("solve", blank((2, 2)), blank((1, 2, 1)))[0])
+for op in ("library", "linalg"):
+    refuse(op, "square", lambda op=op: _routine(op, "inv", blank((2, 3))))
+    refuse(op, "rank", lambda op=op: _routine(op, "det", blank((2,))))
+    refuse(op, "integers", lambda op=op: _routine(op, "det", blank((2, 2), int64)))
+    refuse(op, "types", lambda op=op: _routine(op, "solve", blank((2, 2)), blank((2, 1), float32)))
+    refuse(op, "rows", lambda op=op: _routine(op, "solve", blank((2, 2)), blank((3, 1))))
+    refuse(op, "batch", lambda op=op: _routine(op, "solve", blank((2, 2)), blank((1, 2, 1))))

@@ -47,7 +47,9 @@ DTYPES = (float32, float64, float16, bfloat16, int32, int64, uint8, bool_)
 
 #: Ops that are computed on the CPU, or by another kernel there; samples of transforms have their
 #: tables on the CPU.
-_ELSEWHERE = ("branch", "collective", "custom", "fourier", "library", "loop", "transfer", "while")
+_ELSEWHERE = (
+    "branch", "collective", "custom", "fourier", "library", "linalg", "loop", "transfer", "while",
+)  # fmt: skip
 
 pytestmark = pytest.mark.skipif(
     not (shutil.which("gcc") and shutil.which("g++")), reason="needs C and C++ compilers"

@@ -105,14 +105,10 @@ def _linalg_c(phase: CallPhase, e: Expressions) -> list[ct.Node]:
     e.used.add(routine)
     second = ct.name(phase.reads[1]) if len(phase.reads) > 1 else ct.name(source.name)
     serial = batch * flops(name, mode, m, n, sides) < SERIAL_WORK
-    numbers = [batch, m, n, sides, MODES[name][mode], results, scratch]
-    return [
-        e.prelude(
-            f"lz_la_batch_{suffix}", ct.name(routine), *map(ct.integer, numbers),
-            ct.name(source.name), second, ct.name(target.name), *map(ct.name, phase.work),
-            ct.integer(1) if serial else ct.name("threads"),
-        )  # fmt: skip
-    ]
+    numbers = map(ct.integer, (batch, m, n, sides, MODES[name][mode], results, scratch))
+    buffers = [ct.name(source.name), second, ct.name(target.name), *map(ct.name, phase.work)]
+    threads = ct.integer(1) if serial else ct.name("threads")
+    return [e.prelude(f"lz_la_batch_{suffix}", ct.name(routine), *numbers, *buffers, threads)]
 
 
 # Kernels of users' own.

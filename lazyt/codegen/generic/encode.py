@@ -966,7 +966,6 @@ class Encoder:
         self._drop(table, is_made)
         return to
 
-
     def _linalg(self, node: Node) -> View:
         routine, mode = node.params
         operands = [*map(self._packed_value, node.inputs)]

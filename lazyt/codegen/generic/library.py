@@ -35,7 +35,8 @@ _COMPARED = {"argmax": ">", "argmin": "<"}
 _SORTS = ("short", "order", "values")
 #: Factorizations of small matrices, those together that share most of their text.
 _MATRICES = (
-    ("cholesky", "triangular"), ("solve", "inv", "lu", "det", "slogdet"), ("qr",), ("eigh",), ("svd",),
+    ("cholesky", "triangular"), ("solve", "inv", "lu", "det", "slogdet"), ("qr",), ("eigh",),
+    ("svd",),
 )  # fmt: skip
 #: The longest row that is a short one.
 SHORT = 64
@@ -124,9 +125,9 @@ def units() -> tuple[Unit, ...]:
         made.append(Unit(f"fourier_{dtype.suffix}", functions, "fourier", dtype, "", False))
     for dtype in (float32, float64):
         for some in _MATRICES:
-            functions = tuple([linalg_of(routine, dtype) for routine in some])
+            factors = tuple([linalg_of(routine, dtype) for routine in some])
             name = f"linalg_{some[0]}_{dtype.suffix}"
-            made.append(Unit(name, functions, "linalg", dtype, "", False))
+            made.append(Unit(name, factors, "linalg", dtype, "", False))
     grouped: dict[str, list[str]] = {}
     for one in primitives():
         grouped.setdefault(group_of(one), []).append(one.symbol)
@@ -382,8 +383,8 @@ def _source(functions: tuple[str, ...], vector_bytes: int) -> tuple[KernelSource
         body = _read("fourier.c").replace("@S", unit.dtype.suffix)
     elif unit.op == "linalg":
         suffix = unit.dtype.suffix
-        wanted = [f.removeprefix("lz_generic_").removesuffix(f"_{suffix}") for f in functions]
-        body = "".join([_read("linalg.c").replace("@R", name) for name in wanted])
+        routines = [f.removeprefix("lz_generic_").removesuffix(f"_{suffix}") for f in functions]
+        body = "".join([_read("linalg.c").replace("@R", name) for name in routines])
         body = body.replace("@S", suffix)
     elif unit.op == "contract":
         body, more = _contract_text(unit.dtype, vector_bytes)

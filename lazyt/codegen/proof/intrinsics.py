@@ -16,7 +16,8 @@ from lazyt.codegen.matmul.matrix_registers import SQUARE
 from lazyt.codegen.matmul.spec import ITEM_BYTES
 from lazyt.codegen.proof.facts import Form, Memory, Pointer
 from lazyt.ir.dtypes import float32, float64
-from lazyt.ir.factorizations.sizes import Sizes, scratch_size, work_size as room_for_matrices
+from lazyt.ir.factorizations.sizes import Sizes
+from lazyt.ir.factorizations.sizes import work_size as room_for_matrices
 from lazyt.ir.fourier.tables import KINDS, plan_of, row_sizes, table_size, work_size
 
 _TILE = re.compile(
@@ -116,15 +117,14 @@ def _matrices(arguments: Sequence[Any]) -> list[Access]:
     forms = [a for a in arguments if isinstance(a, Form)]
     try:
         batch, m, n, k, _, results, scratch = map(_fixed, forms[:7])
-        a, b, y, work = places
-        dtype = {4: float32, 8: float64}[a.item]
-    except (KeyError, ValueError):
+        dtype = {4: float32, 8: float64}[places[0].item]
+    except (IndexError, KeyError, ValueError):
         return []
     sizes = Sizes(m * n, n * k, results, scratch)
     counts = (
         batch * m * n, batch * n * k, batch * results, room_for_matrices(sizes, batch, dtype),
     )  # fmt: skip
-    return [_whole(place, count) for place, count in zip(places, counts) if count]
+    return [_whole(place, count) for place, count in zip(places, counts, strict=True) if count]
 
 
 def _fixed(form: Form) -> int:

@@ -1,9 +1,9 @@
 """Factorizations of small matrices in NumPy: the same steps in the same order as in kernels
 (``codegen/prelude/matrices.h``), so that both give the same bits.
 
-All matrices of a batch are computed together, each by itself: where one needs fewer steps, or other
-exchanges, the others do not see it. Arrays have the batch as their first axis. Products and sums are
-rounded one by one, not fused, so that machines without fused steps give the same bits, too.
+All matrices of a batch are computed together, each by itself: where one needs fewer steps, or
+other exchanges, the others do not see it. Arrays have the batch as their first axis. Products and
+sums are rounded one by one, not fused, so that machines without fused steps give the same bits.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def evaluate(routine: str, mode: str, *arrays: Array) -> list[Array]:
     flat = [array.reshape(count, *array.shape[-2:]) for array in arrays]
     with np.errstate(all="ignore"):
         found = _ROUTINES[routine](MODES[routine][mode], *flat)
-    return [part.reshape(*lead, *part.shape[1:]) for part in found]
+    return [part.reshape((*lead, *part.shape[1:])) for part in found]
 
 
 # ------------------------------------------------------------------- Cholesky
@@ -78,8 +78,8 @@ def _triangular(mode: int, a: Array, b: Array) -> list[Array]:
 
 
 def _eliminate(a: Array, others: list[Array]) -> Array:
-    """L and U in the place of ``a``, its rows exchanged as those of ``others``; gives the rows, from
-    0, that each column exchanged."""
+    """L and U in the place of ``a``, its rows exchanged as those of ``others``; gives the rows,
+    from 0, that each column exchanged."""
     count, m, n = a.shape
     every = np.arange(count)
     pivots = np.zeros((count, min(m, n)), np.int64)
@@ -169,7 +169,8 @@ def _powers(x: Array) -> tuple[Array, Array]:
     """Powers of two near ``1 / x`` and ``x``, for sizes ``x``."""
     wide = x.dtype.itemsize == 8
     bits, mantissa, top = (np.int64, 52, 2047) if wide else (np.int32, 23, 255)
-    exponent = np.clip(x.view(bits) >> mantissa, 1, top - 2)
+    pattern: Array = x.view(bits)
+    exponent = np.clip(np.right_shift(pattern, mantissa), 1, top - 2)
     down, up = (top - 1 - exponent) << mantissa, exponent << mantissa
     return down.astype(bits).view(x.dtype), up.astype(bits).view(x.dtype)
 
@@ -237,8 +238,8 @@ def _qr(mode: int, a: Array) -> list[Array]:
 
 
 def _turned(x: Array, y: Array, s: Array, half: Array) -> tuple[Array, Array]:
-    """``c x - s y`` and ``s x + c y``, from the sine and the tangent of half of the angle: what they
-    differ from x and y is small where the angle is, and so is its error."""
+    """``c x - s y`` and ``s x + c y``, from the sine and the tangent of half of the angle: what
+    they differ from x and y is small where the angle is, and so is its error."""
     return x - s * (y + half * x), y + s * (x - half * y)
 
 
@@ -305,7 +306,7 @@ def _ranks(values: Array) -> Array:
 def _scaled(a: Array) -> tuple[Array, Array, Array]:
     """Matrices with elements below 2, zero where one is not finite; by which power of two they were
     multiplied the other way; and which are finite."""
-    finite = np.isfinite(a).all(axis=(1, 2))
+    finite: Array = np.asarray(np.isfinite(a).all(axis=(1, 2)))
     clean = np.where(finite[:, None, None], a, a.dtype.type(0))
     down, up = _powers(_largest(clean))
     return clean * down[:, None, None], up, finite
@@ -343,8 +344,8 @@ def _eigh(mode: int, a: Array) -> list[Array]:
 
 
 def _both_angles(w: Array, x: Array, y: Array, z: Array) -> tuple[Array, ...]:
-    """Cosines and sines, of rows and of columns, that make ``[[w, x], [y, z]]`` diagonal: a rotation
-    that makes it symmetric, and then one of both sides."""
+    """Cosines and sines, of rows and of columns, that make ``[[w, x], [y, z]]`` diagonal: a
+    rotation that makes it symmetric, and then one of both sides."""
     zero, one = w.dtype.type(0), w.dtype.type(1)
     t, d = w + z, y - x
     r = np.sqrt(t * t + d * d)
@@ -357,9 +358,9 @@ def _both_angles(w: Array, x: Array, y: Array, z: Array) -> tuple[Array, ...]:
 
 
 def _diagonalize_both(b: Array, u: Array | None, v: Array | None) -> None:
-    """Rotations of rows and columns of square ``b`` until it is diagonal (Kogbetliantz, "Solution of
-    linear equations by diagonalization of coefficients matrix", 1955), in its place; of the rows of
-    ``u`` as its rows, of ``v`` as its columns."""
+    """Rotations of rows and columns of square ``b`` until it is diagonal (Kogbetliantz, "Solution
+    of linear equations by diagonalization of coefficients matrix", 1955), in its place; of the rows
+    of ``u`` as its rows, of ``v`` as its columns."""
     n, small = b.shape[-1], SMALL[b.dtype.itemsize]
     zero, one = b.dtype.type(0), b.dtype.type(1)
     for _ in range(SWEEPS):
@@ -413,7 +414,9 @@ def _svd(mode: int, a: Array) -> list[Array]:
         return [found, info]
     left, right = u + zero, np.empty_like(v)
     right[every, ranks] = v + zero
-    left[every, ranks] = np.where(negative[:, :, None], zero - u[:, :columns], u[:, :columns] + zero)
+    left[every, ranks] = np.where(
+        negative[:, :, None], zero - u[:, :columns], u[:, :columns] + zero
+    )
     left, right = (np.where(finite[:, None, None], x, nan) for x in (left, right))
     if m < n:
         return [np.swapaxes(right, 1, 2), found, left, info]

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from lazyt.ir.dtypes import DType
 
 __all__ = [
-    "LARGEST", "MODES", "OPERANDS", "Sizes", "flops", "is_small", "lanes", "scratch_size", "sizes_of",
-    "work_size",
+    "LARGEST", "MODES", "OPERANDS", "Sizes", "flops", "is_small", "lanes", "scratch_size",
+    "sizes_of", "work_size",
 ]  # fmt: skip
 
 #: Rows and columns that matrices have at most.
