@@ -392,4 +392,5 @@ def test_text_is_plain_c_and_cpp(tmp_path: Path) -> None:
     warnings = words("-Wall -Wextra -Wfloat-conversion -Werror -fopenmp -fPIC -shared")
     harness.build(tmp_path, "plain", text, ["-std=c11", "-pedantic", *warnings])
     # With fused steps, which would narrow a float64 that is given to those of float32.
-    harness.build(tmp_path, "plus", text, ["-x", "c++", "-D__FMA__", *warnings])
+    plus = ["-x", "c++", "-fno-exceptions", "-D__FMA__", *warnings]
+    harness.build(tmp_path, "plus", text, plus)

@@ -57,7 +57,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 @pytest.mark.lazy
 def test_calls_at_several_depths_run_once_each(calls: list[str]) -> None:
-    a = positive(4)
+    a = positive(40)
     first = linalg.inv_ex(a)[0]
     second = linalg.inv_ex(first * 2 + a)[0]
     third = linalg.cholesky_ex(second @ second.mT)[0]
@@ -76,9 +76,9 @@ def test_calls_at_several_depths_run_once_each(calls: list[str]) -> None:
 
 @pytest.mark.lazy
 def test_a_product_before_and_after_a_call_is_computed_once() -> None:
-    x = random(3, 3)
+    x = random(40, 40)
     square = x @ x.mT
-    inverse = linalg.inv_ex(square + lazyt.eye(3, dtype=lazyt.float64))[0]
+    inverse = linalg.inv_ex(square + lazyt.eye(40, dtype=lazyt.float64))[0]
     report = lazyt.explain((inverse @ square).sum())
     kinds = [k.kind for k in report.kernels]
     assert kinds.count("library") == 1 and kinds.count("contract") == 2
@@ -86,12 +86,12 @@ def test_a_product_before_and_after_a_call_is_computed_once() -> None:
     assert "1 library call" in str(report)
     found = (inverse @ square).sum().item()
     y = x.numpy() @ x.numpy().T
-    np.testing.assert_allclose(found, (np.linalg.inv(y + np.eye(3)) @ y).sum(), rtol=1e-9)
+    np.testing.assert_allclose(found, (np.linalg.inv(y + np.eye(40)) @ y).sum(), rtol=1e-9)
 
 
 @pytest.mark.lazy
 def test_explaining_computes_nothing(calls: list[str]) -> None:
-    result = linalg.inv_ex(linalg.inv_ex(positive(3))[0])[0]
+    result = linalg.inv_ex(linalg.inv_ex(positive(40))[0])[0]
     assert [k.kind for k in lazyt.explain(result).kernels].count("library") == 2
     assert not calls
 

@@ -6,6 +6,9 @@
 // A routine finds its operands at `at`, then room for the results, then scratch, in rows of vectors.
 
 //@ lz_la_v_@S [floats]
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wpsabi" // all functions that give vectors are inlined
+#endif
 typedef lz_@S lz_la_v_@S __attribute__((vector_size(32), aligned(@{4|8}), may_alias));
 
 //@ lz_la_m_@S [floats]
