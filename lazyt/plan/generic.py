@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from lazyt.codegen.generic import library
-from lazyt.codegen.generic.encode import PARALLEL, Encoded, encode
+from lazyt.codegen.generic.encode import PARALLEL, encode
+from lazyt.codegen.generic.instructions import Encoded
 from lazyt.codegen.generic.program import Table, generic_program
 from lazyt.codegen.generic.recipes import Unsupported
 from lazyt.errors import CompileError, LazytError, NoCompilerError

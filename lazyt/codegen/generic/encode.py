@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from lazyt.codegen.generic.instructions import Encoded, Step
 from lazyt.codegen.generic.library import fourier_of, function_of, linalg_of, numbers, sort_of
 from lazyt.codegen.generic.primitives import Primitive
 from lazyt.codegen.generic.recipes import (
@@ -32,7 +33,7 @@ from lazyt.ir.dtypes import DType, float32, int64, order_numbers, uint8, uint32
 from lazyt.ir.factorizations.sizes import MODES, flops, sizes_of
 from lazyt.ir.factorizations.sizes import work_size as room_for_matrices
 from lazyt.ir.fourier.tables import KINDS, pack_stages, plan_of, row_sizes, work_size
-from lazyt.ir.graph import Head, Node, Source
+from lazyt.ir.graph import Node
 from lazyt.ir.op import reduction_runs
 from lazyt.ir.scalar import Const
 from lazyt.ops.reduction import IDENTITIES
@@ -48,45 +49,6 @@ _ALIGNMENT = 64
 _TABLE, _SCRATCH = 0, 1
 #: Words from which on somebody may want to interrupt the work: elements times steps, about.
 _LONG = 25_000_000
-
-
-class Step(NamedTuple):
-    """What an instruction is part of: an op with its parameters, the type and shape of its result,
-    the number of elements and the type of each operand, the user's position, and the ``work`` of
-    all instructions before it."""
-
-    head: Head
-    dtype: DType
-    shape: tuple[int, ...]
-    operands: tuple[tuple[tuple[int, ...], DType], ...]
-    source: Source | None
-    work: int
-
-
-class Encoded(NamedTuple):
-    """A graph as instructions.
-
-    Attributes:
-        words: the instructions.
-        scratch: bytes of scratch that they need.
-        functions: the numbers of the functions that they call.
-        results: where each root is, as of ``Program``.
-        donated: inputs that are written to, as of ``Program``.
-        patches: for each number of the graph, as node and axis (a start of a slice, or a constant
-            with axis -1), which words depend on it, each with a factor by which a start moves
-            the word; the bits of a constant are the word.
-        work: a rough count of the elementary steps.
-        made_for: what each instruction computes.
-    """
-
-    words: list[int]
-    scratch: int
-    functions: frozenset[int]
-    results: tuple[int, ...]
-    donated: tuple[tuple[int, int], ...]
-    patches: Mapping[tuple[Node, int], list[tuple[int, int]]]
-    work: int
-    made_for: list[Step]
 
 
 class _Deferred(NamedTuple):

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Sequence
 from typing import NamedTuple, cast
 
-from lazyt.codegen.generic.encode import Encoded, Step
+from lazyt.codegen.generic.instructions import Encoded, Step
 from lazyt.codegen.generic.recipes import bits_of
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Node, source_text

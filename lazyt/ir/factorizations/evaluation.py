@@ -237,7 +237,7 @@ def _qr(mode: int, a: Array) -> list[Array]:
 # ------------------------------------------------------------------- eigenvalues
 
 
-def _turned(x: Array, y: Array, s: Array, half: Array) -> tuple[Array, Array]:
+def _rotated(x: Array, y: Array, s: Array, half: Array) -> tuple[Array, Array]:
     """``c x - s y`` and ``s x + c y``, from the sine and the tangent of half of the angle: what
     they differ from x and y is small where the angle is, and so is its error."""
     return x - s * (y + half * x), y + s * (x - half * y)
@@ -281,10 +281,10 @@ def _diagonalize(a: Array, v: Array | None) -> None:
                 rows = [(min(p, r), max(p, r), min(q, r), max(q, r)) for r in others]
                 if rows:
                     pi, pj, qi, qj = map(list, zip(*rows))
-                    found = _turned(a[:, pi, pj], a[:, qi, qj], s[:, None], half[:, None])
+                    found = _rotated(a[:, pi, pj], a[:, qi, qj], s[:, None], half[:, None])
                     a[:, pi, pj], a[:, qi, qj] = found
                 if v is not None:
-                    v[:, p], v[:, q] = _turned(v[:, p], v[:, q], s[:, None], half[:, None])
+                    v[:, p], v[:, q] = _rotated(v[:, p], v[:, q], s[:, None], half[:, None])
         if not moved:
             return
 
@@ -375,14 +375,14 @@ def _diagonalize_both(b: Array, u: Array | None, v: Array | None) -> None:
                 angles = _both_angles(b[:, p, p], x, y, b[:, q, q])
                 sl, sr = (np.where(turns, angles[i], zero)[:, None] for i in (1, 3))
                 hl, hr = sl / (one + angles[0][:, None]), sr / (one + angles[2][:, None])
-                b[:, p], b[:, q] = _turned(b[:, p], b[:, q], sl, hl)
-                b[:, :, p], b[:, :, q] = _turned(b[:, :, p], b[:, :, q], sr, hr)
+                b[:, p], b[:, q] = _rotated(b[:, p], b[:, q], sl, hl)
+                b[:, :, p], b[:, :, q] = _rotated(b[:, :, p], b[:, :, q], sr, hr)
                 b[:, p, q] = np.where(turns, zero, b[:, p, q])
                 b[:, q, p] = np.where(turns, zero, b[:, q, p])
                 if u is not None:
-                    u[:, p], u[:, q] = _turned(u[:, p], u[:, q], sl, hl)
+                    u[:, p], u[:, q] = _rotated(u[:, p], u[:, q], sl, hl)
                 if v is not None:
-                    v[:, p], v[:, q] = _turned(v[:, p], v[:, q], sr, hr)
+                    v[:, p], v[:, q] = _rotated(v[:, p], v[:, q], sr, hr)
         if not moved:
             return
 
