@@ -59,25 +59,13 @@ def reduce_shares(
 
     Raises ShapeError for another number of values, and for fewer shares than ranks.
     """
-    counts = divide(shares, ranks.size)
-    if shares < ranks.size or len(values) != counts[ranks.rank]:
-        raise ShapeError(
-            f"{len(values)} values on rank {ranks.rank} of {ranks.size}, which should have "
-            f"{counts[ranks.rank]} of {shares}"
-        )
-    function = REDUCTIONS[reduction]
-    mine = sum(counts[: ranks.rank])
-    partial = [
-        combine(values[first - mine : first - mine + size], function)
-        for first, size in spans(mine, len(values))
-    ]
-    first = partial[0]
+    partial = subtrees(values, ranks, shares, reduction)
+    first, function = partial[0], REDUCTIONS[reduction]
     if ranks.size == 1:
         return mean(_finished(partial, spans(0, shares), function), shares, reduction)
-    every = [spans(sum(counts[:r]), counts[r]) for r in range(ranks.size)]
+    every = _held(ranks.size, shares)
     n, held = prod(first.shape), sum(map(len, every))
     flat = [build.reshape(item, (n,)) for item in partial]
-    order = [span for part in every for span in part]
     if held * n * first.dtype.itemsize <= SMALL:
         most = max(map(len, every))
         rows = build.reshape(build.concat(flat, 0) if len(flat) > 1 else flat[0], (len(flat), n))
@@ -85,20 +73,60 @@ def reduce_shares(
             rows = _padded(rows, most)
         gathered = all_gather(rows, ranks)
         starts = [r * most + i for r, part in enumerate(every) for i in range(len(part))]
+        order = [span for part in every for span in part]
         total = _finished([row(gathered, i) for i in starts], order, function)
         return build.reshape(mean(total, shares, reduction), first.shape)
     chunk = -(-n // ranks.size)
-    # To each rank its columns of all of this rank's rows.
-    parts = [build.reshape(_filled(f, chunk * ranks.size), (ranks.size, 1, chunk)) for f in flat]
-    sent = parts[0] if len(parts) == 1 else build.concat(parts, 1)
-    sent = build.reshape(sent, (ranks.size * len(flat), chunk))
-    received = [len(part) for part in every]
-    pieces = all_to_all(sent, ranks, [len(flat)] * ranks.size, received)
-    total = _finished([row(pieces, i) for i in range(held)], order, function)
-    whole = all_gather(mean(total, shares, reduction), ranks, lane=1)
+    rows = [_filled(item, chunk * ranks.size) for item in flat]
+    whole = all_gather(scatter_shares(rows, ranks, shares, reduction), ranks, lane=1)
     if chunk * ranks.size != n:
         whole = build.slice_(whole, (0,), (n,), (1,))
     return build.reshape(whole, first.shape)
+
+
+def subtrees(
+    values: Sequence[Node], ranks: Ranks, shares: int, reduction: str = "sum"
+) -> list[Node]:
+    """The reductions of the whole subtrees among this rank's values. Raises ShapeError for another
+    number of values than this rank has shares, and for fewer shares than ranks."""
+    counts = divide(shares, ranks.size)
+    if shares < ranks.size or len(values) != counts[ranks.rank]:
+        raise ShapeError(
+            f"{len(values)} values on rank {ranks.rank} of {ranks.size}, which should have "
+            f"{counts[ranks.rank]} of {shares}"
+        )
+    mine = sum(counts[: ranks.rank])
+    return [
+        combine(values[first - mine : first - mine + size], REDUCTIONS[reduction])
+        for first, size in spans(mine, len(values))
+    ]
+
+
+def _held(size: int, shares: int) -> list[list[tuple[int, int]]]:
+    """The subtrees that each of ``size`` ranks has."""
+    counts = divide(shares, size)
+    return [spans(sum(counts[:rank]), counts[rank]) for rank in range(size)]
+
+
+def scatter_shares(
+    partial: Sequence[Node], ranks: Ranks, shares: int, reduction: str = "sum"
+) -> Node:
+    """This rank's part of the reduction over shares: rows of ``size * n`` elements, one for each
+    of this rank's ``subtrees``, become one of ``n``."""
+    every, count = _held(ranks.size, shares), len(partial)
+    chunk = partial[0].shape[0] // ranks.size
+    if ranks.size == 1:
+        return mean(
+            _finished(list(partial), every[0], REDUCTIONS[reduction]), shares, reduction
+        )
+    # To each rank its columns of all of this rank's rows.
+    parts = [build.reshape(item, (ranks.size, 1, chunk)) for item in partial]
+    sent = parts[0] if count == 1 else build.concat(parts, 1)
+    sent = build.reshape(sent, (ranks.size * count, chunk))
+    pieces = all_to_all(sent, ranks, [count] * ranks.size, [len(part) for part in every])
+    order = [span for part in every for span in part]
+    values = [row(pieces, i) for i in range(len(order))]
+    return mean(_finished(values, order, REDUCTIONS[reduction]), shares, reduction)
 
 
 def _finished(partial: list[Node], found: list[tuple[int, int]], function: str) -> Node:
