@@ -7,12 +7,14 @@ one tree over all shares (``lazyt/ops/parallel/sums.py``). One rank, two or eigh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 from lazyt import ops
 from lazyt.autograd import grad
 from lazyt.distributed.collectives import joined, parted
+from lazyt.distributed.divided import division_of
 from lazyt.distributed.process_groups import group_of, is_initialized, ranks_of
 from lazyt.errors import ArgumentError, ShapeError
 from lazyt.functional.random.generators import default_generator
@@ -28,6 +30,42 @@ __all__ = ["Shares"]
 
 #: Gradients are added up in messages of this size.
 _BUCKET = 25 << 20
+
+
+class Share(NamedTuple):
+    """A share that is computed now.
+
+    Attributes:
+        number, count: which of how many.
+        is_last: whether it is this rank's last one.
+        counts: whether its gradient does. A rank with fewer shares than others computes one twice,
+            as all take part in gathering divided parameters.
+        ranks: who divides the shares.
+    """
+
+    number: int
+    count: int
+    is_last: bool
+    counts: bool
+    ranks: Ranks
+
+
+#: The share whose gradient is computed, innermost last.
+_running: list[Share] = []
+
+
+def running_share() -> Share | None:
+    """The share whose gradient is computed now, if one is."""
+    return _running[-1] if _running else None
+
+
+@contextmanager
+def _computing(share: Share) -> Iterator[None]:
+    _running.append(share)
+    try:
+        yield
+    finally:
+        _running.pop()
 
 
 class Shares:
@@ -89,21 +127,35 @@ class Shares:
             function: gives a loss, a single number, for the rows of one share of each tensor.
                 Random numbers inside are drawn for each share by itself.
             tensors: this rank's rows (``rows``), of its shares, one below the other.
-            parameters: what to differentiate by, in the same order on all ranks.
+            parameters: what to differentiate by, in the same order on all ranks. Those that
+                ``fully_shard`` divides get this rank's rows of the gradient.
 
         Raises ShapeError where the rows are not those of this rank's shares.
         """
-        leaves = [p for p in parameters if p.requires_grad]
+        learned = [p for p in parameters if p.requires_grad]
+        divided = [p for p in learned if division_of(p) is not None]
+        leaves = [p for p in learned if division_of(p) is None]
+        owners = list(dict.fromkeys(p.__dict__["division"].owner for p in divided))
         parts = [self._cut(tensor) for tensor in tensors]
         base = default_generator.clone_state()
         default_generator.skip()
         losses: list[Node] = []
         slopes: list[list[Node]] = []
-        for number, share in enumerate(self.mine):
-            with fork_rng():
-                default_generator.go_to_part(base, share)
+        rounds = [(number, True) for number in range(len(self.mine))]
+        if owners and len(rounds) < -(-self.count // self._ranks.size):
+            rounds.insert(0, (0, False))
+        for number, counts in rounds:
+            position, is_last = self.mine[number], number + 1 == len(self.mine) and counts
+            share = Share(position, self.count, is_last, counts, self._ranks)
+            with fork_rng(), _computing(share):
+                default_generator.go_to_part(base, position)
                 loss = function(*[part[number] for part in parts])
-                found = grad(loss, leaves, allow_unused=True)
+                # Gradients of divided parameters go to those who divide them.
+                found = grad(loss, [*leaves, *divided], allow_unused=True)[: len(leaves)]
+                for owner in owners:
+                    owner.end_share(share)
+            if not counts:
+                continue
             losses.append(ops.detach(unwrap(loss)))
             slopes.append([
                 ops.zeros_like(unwrap(p)) if g is None else ops.detach(unwrap(g))
@@ -115,6 +167,9 @@ class Shares:
                 whole = sums.reduce_shares(rows, self._ranks, self.count, "avg")
                 shapes = [tuple(leaves[i].shape) for i in bucket]
                 self._add([leaves[i] for i in bucket], parted(whole, shapes))
+            for owner in owners:
+                for leaf, value in owner.take_shares():
+                    self._add([leaf], [value])
             return wrap(sums.reduce_shares(losses, self._ranks, self.count, "avg"))
 
     def _cut(self, tensor: Tensor) -> Sequence[Tensor]:

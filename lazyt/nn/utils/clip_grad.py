@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Iterable
+from typing import Any
 
 from lazyt import linalg
 from lazyt.errors import LazytError, warn
@@ -38,6 +39,11 @@ def get_total_norm(
         return lazyt.tensor(0.0)
     with lazyt.no_grad():
         norms = [linalg.vector_norm(t, power) for t in found]
+    return _joined(norms, power, error_if_nonfinite)
+
+
+def _joined(norms: list[Tensor], power: float, error_if_nonfinite: bool) -> Tensor:
+    with lazyt.no_grad():
         total = linalg.vector_norm(lazyt.stack(norms), power)
     if error_if_nonfinite and not math.isfinite(total.item()):
         raise LazytError(
@@ -46,6 +52,33 @@ def get_total_norm(
             "non-finite norm anyway, set `error_if_nonfinite=False`"
         )
     return total
+
+
+def _division(parameter: Tensor) -> Any:
+    """How ``fully_shard`` divides a parameter, None where it does not."""
+    return parameter.__dict__.get("division")
+
+
+def _norm_of_divided(
+    grads: list[Tensor], divided: list[Any], norm_type: float, error_if_nonfinite: bool
+) -> Tensor:
+    """``get_total_norm`` of gradients some of which are divided among ranks: all take part."""
+    from lazyt.distributed.divided import whole_norms
+
+    power = float(norm_type)
+    with lazyt.no_grad():
+        parts = [(g, d) for g, d in zip(grads, divided) if d is not None]
+        found = iter(
+            whole_norms(
+                [g for g, _ in parts], [d for _, d in parts],
+                lambda whole: linalg.vector_norm(whole, power),
+            )
+        )  # fmt: skip
+        norms = [
+            linalg.vector_norm(g, power) if d is None else next(found)
+            for g, d in zip(grads, divided)
+        ]
+    return _joined(norms, power, error_if_nonfinite)
 
 
 def clip_grads_with_norm_(
@@ -73,7 +106,12 @@ def clip_grad_norm_(
     found = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     if not found and isinstance(parameters, types.GeneratorType):
         warn("`parameters` is an empty generator, no gradient clipping will occur.")
-    total = get_total_norm(_grads(found), norm_type, error_if_nonfinite, foreach)
+    grads = _grads(found)
+    divided = [_division(p) for p in found if p.grad is not None]
+    if any(division is not None for division in divided):
+        total = _norm_of_divided(grads, divided, norm_type, error_if_nonfinite)
+    else:
+        total = get_total_norm(grads, norm_type, error_if_nonfinite, foreach)
     clip_grads_with_norm_(found, max_norm, total, foreach)
     return total
 

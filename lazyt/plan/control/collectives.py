@@ -202,7 +202,12 @@ def forget() -> None:
 def _start(call: Node, realize: Realize) -> None:
     (operand,) = call.inputs
     if operand.data is None:
-        realize([operand])
+        value = operand  # another shape of a value is the same memory
+        while value.data is None and (value.op.is_identity or value.op.name == "reshape"):
+            value = value.inputs[0]
+        if value.data is None:
+            realize([value])
+        operand.data = value.data
     params: CollectiveParams = call.params
     group = named(params.group)
     line = source_text(call.source)
