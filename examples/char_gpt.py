@@ -8,7 +8,9 @@ The text is that of the help topics that come with every Python (`pydoc_data.top
 of width 128, contexts of 128 characters, batches of 16. In the end it writes some text of its own.
 With a checkpoint file, training that was interrupted goes on where that was written, to the bit.
 With `--exact 8` each batch is cut into eight shares, which several processes divide among them: the
-losses and weights are the same to the bit for any number of processes (lazyt only).
+losses and weights are the same to the bit for any number of processes (lazyt only). `--zero` says
+what the processes divide besides: with 1 the optimizer's state, with 2 the gradients, too, with 3
+the parameters as well.
 With PyTorch it runs as `python examples/char_gpt.py`.
 """
 
@@ -106,7 +108,18 @@ def draw_batch(codes: Tensor, generator: torch.Generator | None = None) -> Tenso
     return codes[starts + torch.arange(CONTEXT + 1)]
 
 
-def make_optimizer(net: GPT, steps: int) -> tuple[torch.optim.Optimizer, Any]:
+def divide(net: GPT, zero: int) -> None:
+    """From ``zero`` 2 on each process has a part of the parameters; with 3 they are whole only
+    while a block needs them."""
+    if zero >= 2:
+        from torch.distributed.fsdp import fully_shard
+
+        for block in net.blocks:
+            fully_shard(block, reshard_after_forward=zero == 3)
+        fully_shard(net, reshard_after_forward=zero == 3)
+
+
+def make_optimizer(net: GPT, steps: int, zero: int = 0) -> tuple[torch.optim.Optimizer, Any]:
     """AdamW with a warm-up and a cosine; weights decay, biases and norms do not."""
     matrices = [w for w in net.parameters() if w.dim() == 2]
     others = [w for w in net.parameters() if w.dim() != 2]
@@ -114,7 +127,14 @@ def make_optimizer(net: GPT, steps: int) -> tuple[torch.optim.Optimizer, Any]:
         {"params": matrices, "weight_decay": 0.1},
         {"params": others, "weight_decay": 0.0},
     ]
-    optimizer = torch.optim.AdamW(groups, lr=RATE, betas=(0.9, 0.95))
+    settings: dict[str, Any] = {"lr": RATE, "betas": (0.9, 0.95)}
+    optimizer: torch.optim.Optimizer
+    if zero == 1:
+        from torch.distributed.optim import ZeroRedundancyOptimizer
+
+        optimizer = ZeroRedundancyOptimizer(groups, torch.optim.AdamW, **settings)
+    else:
+        optimizer = torch.optim.AdamW(groups, **settings)
 
     def rate(step: int) -> float:
         return min(1.0, (step + 1) / WARM_UP) * (0.55 + 0.45 * math.cos(math.pi * step / steps))
@@ -176,11 +196,12 @@ def train(
     path: str = "",
     every: int = 100,
     shares: Any = None,
+    zero: int = 0,
 ) -> list[float]:
     """Trains the network; returns the loss of every step. ``path``: a checkpoint, written
     ``every`` so many steps and at the end; training goes on from it when it is there. ``shares``:
     see ``make_step``; the seed of each share is drawn at every step, outside of any capture."""
-    optimizer, schedule = make_optimizer(net, steps)
+    optimizer, schedule = make_optimizer(net, steps, zero)
     step = make_step(net, optimizer, shares)
     if compiled and shares is None:
         step = torch.compile(step)
@@ -230,6 +251,9 @@ def start_ranks(count: int) -> tuple[Any, int]:
 
 def digest(net: GPT) -> str:
     """The first digits of a hash of all weights."""
+    for module in net.modules():
+        if hasattr(module, "unshard"):
+            module.unshard()
     data = b"".join(w.detach().numpy().tobytes() for w in net.parameters())
     return hashlib.sha256(data).hexdigest()[:16]
 
@@ -241,6 +265,7 @@ def main() -> None:
     parser.add_argument("--checkpoint", default="", metavar="FILE", help="where to go on from")
     parser.add_argument("--every", type=int, default=100, help="steps between checkpoints")
     parser.add_argument("--exact", type=int, default=0, metavar="SHARES", help="of each batch")
+    parser.add_argument("--zero", type=int, default=0, choices=range(4), help="what is divided")
     options = parser.parse_args()
     shares, rank = start_ranks(options.exact) if options.exact else (None, 0)
     torch.manual_seed(options.seed)
@@ -248,12 +273,14 @@ def main() -> None:
     net = GPT(len(text.letters), 1 if options.short else LAYERS)
     count = sum(w.numel() for w in net.parameters())
     print(f"{len(text.train)} characters to train with, {count} parameters")
+    divide(net, options.zero)
     steps, tested, written = options.steps, 20, options.write
     if options.short:
         steps, tested, written = min(steps, 30), 1, 10
     losses = train(
-        net, text, steps, not options.no_compile, options.checkpoint, options.every, shares
-    )
+        net, text, steps, not options.no_compile, options.checkpoint, options.every, shares,
+        options.zero,
+    )  # fmt: skip
     if options.exact:
         print(f"rank {rank}: last loss {losses[-1].hex()}, weights {digest(net)}", flush=True)
     if rank:

@@ -63,6 +63,8 @@ ROOMS: dict[str, frozenset[str]] = {
     "nn": frozenset(
         {"distributed", "api", "errors", "config", "linalg"}
     ),  # DistributedDataParallel
+    # modules, optimizers and files of them, on several ranks
+    "sharding": API | {"amp", "distributed", "nn", "optim", "serialization", "utils"},
     "masked": frozenset({"nn", "linalg", "api", "errors", "config"}),
     "ao": frozenset({"nn", "api", "errors", "config"}),  # observers are modules
     # parameters and graphs have fake tensors; masked tensors have functions of masks
@@ -92,6 +94,7 @@ LARGE = {
     "runtime/cuda/bound.py: BoundDriver": "one method for each call of the driver",
     "runtime/cuda/driver.py: Driver": "one method for each call of the driver",
     "runtime/cuda/emulated.py: EmulatedDriver": "one method for each call of the driver",
+    "sharding/fully_shard.py: FSDPModule": "PyTorch's interface",
     "serialization/safe_pickle.py: Machine": "one method for each opcode",
     "utils/tensorboard/writer.py: SummaryWriter": "PyTorch's interface",
 }

@@ -172,9 +172,7 @@ def scatter_rows(
     return found
 
 
-def whole_norms(
-    parts: Sequence[Tensor], divisions: Sequence[Division], norm: Any
-) -> list[Tensor]:
+def whole_norms(parts: Sequence[Tensor], divisions: Sequence[Division], norm: Any) -> list[Tensor]:
     """The norms of tensors that are divided, on all ranks.
 
     Each rank gets some of the tensors as a whole, one at a time, and takes their norms: the same

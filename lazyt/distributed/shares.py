@@ -36,7 +36,7 @@ class Share(NamedTuple):
     """A share that is computed now.
 
     Attributes:
-        number, count: which of how many.
+        number, among: which of how many.
         is_last: whether it is this rank's last one.
         counts: whether its gradient does. A rank with fewer shares than others computes one twice,
             as all take part in gathering divided parameters.
@@ -44,7 +44,7 @@ class Share(NamedTuple):
     """
 
     number: int
-    count: int
+    among: int
     is_last: bool
     counts: bool
     ranks: Ranks

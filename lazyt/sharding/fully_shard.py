@@ -4,6 +4,7 @@ ZeRO-2 where parameters stay whole after the forward): ``torch.distributed.fsdp.
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -82,9 +83,9 @@ class FSDPModule:
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """A module of the class that this one was made from, as when a container is indexed."""
-        original = cls.__mro__[2]
+        original: Any = cls.__mro__[2]
         made = original.__new__(original)
-        made.__init__(*args, **kwargs)
+        original.__init__(made, *args, **kwargs)
         return made
 
     def _own_units(self) -> tuple[Unit, ...]:
@@ -242,7 +243,7 @@ def fully_shard(
     reshard_after_forward: bool | int | None = None,
     shard_placement_fn: Any = None,
     mp_policy: MixedPrecisionPolicy = MixedPrecisionPolicy(),
-    offload_policy: OffloadPolicy = OffloadPolicy(),
+    offload_policy: OffloadPolicy | None = None,
     ignored_params: set[Parameter] | None = None,
     dp_mesh_dims: Any = None,
 ) -> Any:
@@ -322,7 +323,6 @@ def fully_shard(
             )
         division = Division(tuple(parameter.shape), ranks, unit)
         entry = Entry(homes, divide_parameter(parameter, division), division)
-        entry.mesh = mesh
         entry.show(entry.parameter)
         unit.entries.append(entry)
     for item in modules:
@@ -345,9 +345,7 @@ def _ranks(mesh: Any) -> tuple[Ranks, Ranks | None]:
     if mesh.ndim == 1:
         return ranks_of(mesh.get_group()), None
     if mesh.mesh_dim_names is None:
-        raise AssertionError(
-            "Please init the 2D mesh for HSDP with mesh_dim_names specified"
-        )
+        raise AssertionError("Please init the 2D mesh for HSDP with mesh_dim_names specified")
     return ranks_of(mesh.get_group(1)), ranks_of(mesh.get_group(0))
 
 
@@ -374,10 +372,16 @@ def _free_parameters(
     return found
 
 
-@functools.cache
+_classes: weakref.WeakKeyDictionary[type, type] = weakref.WeakKeyDictionary()
+
+
 def _class_of(kind: type) -> type:
     """The class of a module whose parameters are divided."""
-    return type(f"FSDP{kind.__name__}", (FSDPModule, kind), {"__module__": kind.__module__})
+    found = _classes.get(kind)
+    if found is None:
+        body = {"__module__": kind.__module__}
+        found = _classes[kind] = type(f"FSDP{kind.__name__}", (FSDPModule, kind), body)
+    return found
 
 
 class _Calls:
@@ -443,8 +447,8 @@ def register_fsdp_forward_method(module: Module, method_name: str) -> None:
 
     @functools.wraps(method)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs = calls.before(module, args, kwargs)  # type: ignore[arg-type]
-        return calls.after(module, method(*args, **kwargs))  # type: ignore[arg-type]
+        args, kwargs = calls.before(module, args, kwargs)
+        return calls.after(module, method(*args, **kwargs))
 
     module.__dict__[method_name] = wrapped
 

@@ -22,6 +22,7 @@ from lazyt.handle.grad_mode import is_grad_enabled, no_grad
 from lazyt.handle.hooks import capturing
 from lazyt.handle.pytree import flatten, unflatten
 from lazyt.handle.storage import raw
+from lazyt.handle.tape import boundaries
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.graph import Node
 from lazyt.nn.module import Module
@@ -76,7 +77,7 @@ class Entry:
                 f"in the place of this rank's rows, {list(self.division.local_shape)}"
             )
         found.__dict__["division"] = self.division
-        self.parameter = found  # type: ignore[assignment]
+        self.parameter = found
         self.show(found)
 
     def show(self, tensor: Tensor) -> None:
@@ -186,6 +187,7 @@ class Context:
         """A forward of the root begins: what earlier ones left is given back."""
         self.order, self._last = [], None
         for unit in self.units:
+            unit.forget_calls()
             if not unit.is_manual:
                 unit.reshard()
 
@@ -231,15 +233,41 @@ class _Leave(Function):
     """A module's results: when their gradients come, parameters have to be whole again."""
 
     @staticmethod
-    def forward(ctx: Any, gathered: Gathered, *tensors: Any) -> Any:
-        ctx.gathered = gathered
+    def forward(ctx: Any, call: _Call, *tensors: Any) -> Any:
+        ctx.call = call
         ctx.set_materialize_grads(False)
         return tensors
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        ctx.gathered.unit.before_backward(ctx.gathered)
+        ctx.call.gathered.unit.before_backward(ctx.call)
         return (None, *grads)
+
+
+class _Call:
+    """A forward of a unit, for its backward.
+
+    Attributes:
+        gathered: the whole parameters.
+        nodes: by what autograd knows those that have a gradient. The graph holds them.
+    """
+
+    def __init__(self, gathered: Gathered, whole: dict[int, Tensor]) -> None:
+        self.gathered = gathered
+        self.nodes = {n: weakref.ref(t.node) for n, t in whole.items()}
+
+    def whole(self) -> dict[int, Tensor]:
+        """The parameters with their history, as the forward had them: what backward computes again
+        is a function of the same."""
+        found = {}
+        for number, reference in self.nodes.items():
+            node = reference()
+            known = None if node is None else boundaries.get(node)
+            if node is not None and known is not None:
+                tensor = wrap(self.gathered.leaves[number])
+                tensor._storage.node, tensor._storage.fn = node, known[0]
+                found[number] = tensor
+        return found
 
 
 class _Average(Function):
@@ -291,6 +319,7 @@ class Unit:
         self._current: Gathered | None = None
         self._held: dict[int, Node] = {}
         self._open = 0
+        self._calls: list[_Call] = []
         self._exact = _Subtrees()
 
     @property
@@ -306,8 +335,10 @@ class Unit:
             entry.refresh()
         shards = [raw(unwrap(p)) for p in self.parameters]
         found = self._current
-        if found is None or len(found.shards) != len(shards) or any(
-            a is not b for a, b in zip(found.shards, shards)
+        if (
+            found is None
+            or len(found.shards) != len(shards)
+            or any(a is not b for a, b in zip(found.shards, shards))
         ):
             if found is not None:
                 found.free()
@@ -339,6 +370,10 @@ class Unit:
             tensor.__dict__["whole_of"] = entry
             entry.show(tensor)
 
+    def forget_calls(self) -> None:
+        """Forwards that have raised are over, and so are backwards that never came."""
+        self._calls, self._open = [], 0
+
     # ------------------------------------------------------------------ forward
 
     def before_forward(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
@@ -362,6 +397,7 @@ class Unit:
         moving = [i for i, t in enumerate(flat) if isinstance(t, Tensor) and t.requires_grad]
         if not is_grad_enabled() or not (learned or moving):
             self._show(gathered, {})
+            self._calls.append(_Call(gathered, {}))
             return args, kwargs
         inputs = [flat[i] for i in moving]
         shards = [self.entries[i].parameter for i in learned]
@@ -372,6 +408,7 @@ class Unit:
         for tensor in whole.values():
             gathered.note(tensor.node)
         self._show(gathered, whole)
+        self._calls.append(_Call(gathered, whole))
         self._open += 1
         changed: tuple[Any, Any] = unflatten(flat, tree)
         return changed
@@ -385,7 +422,7 @@ class Unit:
     def _show_captured(self) -> None:
         """In a capture the whole parameters are part of its graph, and so is the reduction of
         their gradients."""
-        shards = [e.parameter for e in self.entries]
+        shards: list[Tensor] = [e.parameter for e in self.entries]
         dtype = self.policy.param_dtype
         shards = [s if dtype is None else s.to(dtype) for s in shards]
         count = self.ranks.size * (1 if self.replicas is None else self.replicas.size)
@@ -404,8 +441,7 @@ class Unit:
             for entry in self.entries:
                 entry.show(entry.parameter)
             return result
-        gathered = self._current
-        assert gathered is not None
+        call = self._calls.pop()
         flat, tree = flatten(result)
         tensors = [t for t in flat if isinstance(t, Tensor)]
         frees = self.reshard_after_forward
@@ -415,17 +451,20 @@ class Unit:
             pending.realize_nodes([t.node for t in tensors])
             self.reshard()
         moving = [i for i, t in enumerate(flat) if isinstance(t, Tensor) and t.requires_grad]
-        if not is_grad_enabled() or not moving or self.ranks.size == 1:
+        if not is_grad_enabled() or not moving:
             return result
-        for place, tensor in zip(moving, _Leave.apply(gathered, *[flat[i] for i in moving])):
+        for place, tensor in zip(moving, _Leave.apply(call, *[flat[i] for i in moving])):
             flat[place] = tensor
         return unflatten(flat, tree)
 
     # ------------------------------------------------------------------ backward
 
-    def before_backward(self, gathered: Gathered) -> None:
-        """Backward has come to a call: its parameters have to be whole."""
+    def before_backward(self, call: _Call) -> None:
+        """Backward has come to a call: its parameters have to be whole, also for what is computed
+        again."""
+        gathered = call.gathered
         gathered.finish()
+        self._show(gathered, call.whole())
         context = self.context
         assert context is not None
         if self.prefetch_backward is not None:
@@ -514,9 +553,7 @@ class Unit:
         if reduction == "sum":
             factor = float(count) if self.factor is None else self.factor
             parts = [
-                ops.apply(
-                    "div", p, ops.broadcast_to(ops.constant(factor, p.dtype), p.shape)
-                )
+                ops.apply("div", p, ops.broadcast_to(ops.constant(factor, p.dtype), p.shape))
                 for p in parts
             ]
         return self._given(numbers, parts)
@@ -535,7 +572,8 @@ class Unit:
     # ------------------------------------------------------------------ shares
 
     def _check_ranks(self, share: Share) -> None:
-        if self.replicas is not None or share.ranks != self.ranks:
+        alone = share.ranks.size == self.ranks.size == 1
+        if self.replicas is not None or not (alone or share.ranks == self.ranks):
             raise LazytError(
                 f"the shares are divided among the {share.ranks.size} ranks of group "
                 f"{share.ranks.group!r}, and {self.name} among the {self.ranks.size} of "
@@ -561,7 +599,7 @@ class Unit:
         subtrees = self._exact.take()
         divisions = [self.entries[n].division for n in learned]
         wholes = [[nodes[i] for nodes in subtrees] for i in range(len(learned))]
-        parts = scatter_rows(wholes, divisions, share.count, "avg") if learned else []
+        parts = scatter_rows(wholes, divisions, share.among, "avg") if learned else []
         self._exact.result = self._given(learned, parts)
 
     def take_shares(self) -> list[tuple[Tensor, Node]]:
@@ -616,7 +654,5 @@ class _Subtrees:
 def _cast_tensors(value: Any, dtype: Any) -> Any:
     """Floating-point tensors in a structure in another dtype."""
     flat, tree = flatten(value)
-    flat = [
-        t.to(dtype) if isinstance(t, Tensor) and t.dtype.kind == "f" else t for t in flat
-    ]
+    flat = [t.to(dtype) if isinstance(t, Tensor) and t.dtype.kind == "f" else t for t in flat]
     return unflatten(flat, tree)

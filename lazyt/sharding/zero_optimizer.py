@@ -40,9 +40,7 @@ def _checked(params: Any) -> list[Any]:
         ) from error
     if not found:
         raise SettingError("ZeroRedundancyOptimizer got an empty parameter list")
-    if not (
-        all(isinstance(p, Tensor) for p in found) or all(isinstance(p, dict) for p in found)
-    ):
+    if not (all(isinstance(p, Tensor) for p in found) or all(isinstance(p, dict) for p in found)):
         raise TypeError("`params` argument should be an iterable of Tensors or dicts")
     tensors = found
     if isinstance(found[0], dict):

@@ -14,6 +14,7 @@ _TENSOR = Served("lazyt.distributed.tensor")
 _LAYOUTS = Served("lazyt.distributed.tensor.layouts")
 _MESH = Served("lazyt.distributed.device_mesh")
 _PLACEMENTS = Served("lazyt.distributed.placements")
+_SHARDED = Served("lazyt.sharding.fully_shard")
 _MANY = Refused("lazyt's ranks have whole models and parts of the batch; this is not there yet")
 
 MODULES: Table = {
@@ -42,7 +43,7 @@ MODULES: Table = {
     },
     "distributed._composable": {_MANY: "checkpoint contract replicate"},
     "distributed._composable.fsdp": {
-        _MANY: "CPUOffloadPolicy FSDPModule MixedPrecisionPolicy OffloadPolicy fully_shard",
+        _SHARDED: "CPUOffloadPolicy FSDPModule MixedPrecisionPolicy OffloadPolicy fully_shard",
     },
     "distributed._functional_collectives": {
         _MANY: """
@@ -131,12 +132,14 @@ MODULES: Table = {
     "distributed.fsdp": {
         _ENUMS: "BackwardPrefetch OptimStateKeyType ShardingStrategy StateDictType",
         _MANY: """
-            CPUOffload CPUOffloadPolicy FSDPModule FlatParameter FullOptimStateDictConfig
+            CPUOffload FlatParameter FullOptimStateDictConfig
             FullStateDictConfig FullyShardedDataParallel LocalOptimStateDictConfig
-            LocalStateDictConfig MixedPrecision MixedPrecisionPolicy OffloadPolicy
+            LocalStateDictConfig MixedPrecision
             OptimStateDictConfig ShardedOptimStateDictConfig ShardedStateDictConfig
-            StateDictConfig StateDictSettings UnshardHandle fully_shard
-            register_fsdp_forward_method""",
+            StateDictConfig StateDictSettings""",
+        _SHARDED: """
+            CPUOffloadPolicy FSDPModule MixedPrecisionPolicy OffloadPolicy UnshardHandle
+            fully_shard register_fsdp_forward_method share_comm_ctx""",
     },
     "distributed.fsdp.api": {
         _ENUMS: "BackwardPrefetch ShardingStrategy StateDictType",
@@ -165,7 +168,11 @@ MODULES: Table = {
         _MANY: "all_gather all_reduce all_to_all all_to_all_single broadcast gather reduce scatter",
     },
     "distributed.optim": {
-        _MANY: "DistributedOptimizer PostLocalSGDOptimizer ZeroRedundancyOptimizer",
+        Served("lazyt.sharding.zero_optimizer"): "ZeroRedundancyOptimizer",
+        _MANY: "DistributedOptimizer PostLocalSGDOptimizer",
+    },
+    "distributed.optim.zero_redundancy_optimizer": {
+        Served("lazyt.sharding.zero_optimizer"): "ZeroRedundancyOptimizer",
     },
     "distributed.pipelining": {
         _MANY: """

@@ -77,8 +77,8 @@ def reduce_shares(
         total = _finished([row(gathered, i) for i in starts], order, function)
         return build.reshape(mean(total, shares, reduction), first.shape)
     chunk = -(-n // ranks.size)
-    rows = [_filled(item, chunk * ranks.size) for item in flat]
-    whole = all_gather(scatter_shares(rows, ranks, shares, reduction), ranks, lane=1)
+    filled = [_filled(item, chunk * ranks.size) for item in flat]
+    whole = all_gather(scatter_shares(filled, ranks, shares, reduction), ranks, lane=1)
     if chunk * ranks.size != n:
         whole = build.slice_(whole, (0,), (n,), (1,))
     return build.reshape(whole, first.shape)
@@ -116,9 +116,7 @@ def scatter_shares(
     every, count = _held(ranks.size, shares), len(partial)
     chunk = partial[0].shape[0] // ranks.size
     if ranks.size == 1:
-        return mean(
-            _finished(list(partial), every[0], REDUCTIONS[reduction]), shares, reduction
-        )
+        return mean(_finished(list(partial), every[0], REDUCTIONS[reduction]), shares, reduction)
     # To each rank its columns of all of this rank's rows.
     parts = [build.reshape(item, (ranks.size, 1, chunk)) for item in partial]
     sent = parts[0] if count == 1 else build.concat(parts, 1)
