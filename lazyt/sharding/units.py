@@ -104,7 +104,11 @@ class Gathered:
     Attributes:
         shards: the values of this rank's rows that they come from.
         leaves: the whole values, whose memory comes and goes.
+        storages, state: of the parameters, and their versions.
     """
+
+    storages: list[Any]
+    state: list[int]
 
     def __init__(self, unit: Unit, shards: Sequence[Node]) -> None:
         self.unit, self.shards = unit, tuple(shards)
@@ -333,16 +337,15 @@ class Unit:
         """The whole values of the parameters as they are now; they may have to be gathered."""
         for entry in self.entries:
             entry.refresh()
-        shards = [raw(unwrap(p)) for p in self.parameters]
-        found = self._current
-        if (
-            found is None
-            or len(found.shards) != len(shards)
-            or any(a is not b for a, b in zip(found.shards, shards))
-        ):
-            if found is not None:
-                found.free()
-            found = self._current = Gathered(self, shards)
+        found, state = self._current, [p._storage.version_now() for p in self.parameters]
+        storages = [p._storage for p in self.parameters]
+        if found is not None and found.state == state:
+            if all(a is b for a, b in zip(found.storages, storages)):
+                return found
+        if found is not None:
+            found.free()
+        found = self._current = Gathered(self, [raw(unwrap(p)) for p in self.parameters])
+        found.state, found.storages = state, storages
         return found
 
     def reshard(self) -> None:

@@ -70,7 +70,7 @@ def train(zero):
 want = train(0)
 for zero in ZEROS:
     found = train(zero)
-    assert found[:2] == want[:2], (zero, found, want)
+    assert found[:2] == want[:2], (zero, found[:2], want[:2])
     if zero == 1:
         found[2].consolidate_state_dict(0)
         if rank == 0:
