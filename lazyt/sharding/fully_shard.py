@@ -18,7 +18,7 @@ from lazyt.nn.containers import ModuleDict, ModuleList
 from lazyt.nn.module import Module
 from lazyt.nn.parameter import Parameter
 from lazyt.ops.parallel.collectives import Ranks
-from lazyt.sharding.units import Context, Entry, Unit, divide_parameter
+from lazyt.sharding.units import Context, Divided, Unit, divide_parameter
 
 __all__ = [
     "CPUOffloadPolicy", "FSDPModule", "MixedPrecisionPolicy", "OffloadPolicy", "UnshardHandle",
@@ -251,25 +251,19 @@ def fully_shard(
     gradients and the optimizer's state. The whole parameters are gathered before the module's
     forward and again in its backward, and given back after it; gradients are averaged over ranks.
 
-    Called for modules inside first: each call takes the parameters that no earlier one has. So
-    at most the parameters of two modules are whole at a time: one, and the next one on its way.
-    Optimizers are made afterwards. With ``Shares``, results have the same bits as those of a
-    single process.
+    Called for modules inside first, as each call takes the parameters that no earlier one has;
+    optimizers are made afterwards. At most two modules' parameters are whole at a time: one, and
+    the next one on its way. With ``Shares``, the bits are those of a single process.
 
     Args:
         module: or a list of modules that are gathered together. Its class becomes a subclass, with
             the methods of ``FSDPModule``.
         mesh: the ranks, all by default; one axis, or two: replicas, and those who divide.
-        reshard_after_forward: whether the whole parameters go after the forward (ZeRO-3). False
-            holds them until the backward (ZeRO-2). None, the default, is True except for the
-            outermost module. Numbers count as True.
-        shard_placement_fn: may give ``Shard(0)`` or None for a parameter.
+        reshard_after_forward: whether the whole parameters go after the forward (ZeRO-3), or stay
+            for the backward (ZeRO-2). None is True except for the outermost module.
         mp_policy: dtypes.
-        offload_policy: accepted; memory is the host's.
         ignored_params: parameters that stay whole, and whose gradients are not averaged.
-        dp_mesh_dims: None.
-
-    Returns: the module.
+        shard_placement_fn, offload_policy, dp_mesh_dims: accepted as far as they change nothing.
 
     Raises ValueError for containers without forward and meshes of more axes, LazytError for
     parameters without axes, NotImplementedError for other placements than ``Shard(0)``.
@@ -289,7 +283,23 @@ def fully_shard(
 
     Source: PyTorch's function of this name; Rajbhandari et al., "ZeRO", 2020.
     """
+    if dp_mesh_dims is not None:
+        raise NotImplementedError("dp_mesh_dims is not supported: give the part of the mesh")
     modules = list(module) if isinstance(module, (list, tuple)) else [module]
+    _check_targets(modules)
+    frees = None if reshard_after_forward is None else bool(reshard_after_forward)
+    unit = Unit(type(modules[0]).__name__, [], *_ranks(mesh), mp_policy, frees)
+    for parameter, homes in _free_parameters(modules, set(ignored_params or ())).items():
+        unit.entries.append(_divided(parameter, homes, unit, shard_placement_fn))
+    for item in modules:
+        item.__class__ = _class_of(type(item))
+        item.__dict__["_fsdp_units"] = (unit,)
+    _watch(modules, unit)
+    return module
+
+
+def _check_targets(modules: Sequence[Any]) -> None:
+    """Raises ValueError for what cannot be divided."""
     for item in modules:
         if isinstance(item, (ModuleList, ModuleDict)):
             raise ValueError(
@@ -302,34 +312,25 @@ def fully_shard(
                 "Each distinct composable distributed API can only be applied to a module once. "
                 f"fully_shard has already been applied to the following module:\n{item}"
             )
-    if dp_mesh_dims is not None:
-        raise NotImplementedError("dp_mesh_dims is not supported: give the part of the mesh")
-    ranks, replicas = _ranks(mesh)
-    ignored = set(ignored_params or ())
-    name = type(modules[0]).__name__
-    unit = Unit(
-        name, [], ranks, replicas, mp_policy,
-        None if reshard_after_forward is None else bool(reshard_after_forward),
-    )  # fmt: skip
-    for parameter, homes in _free_parameters(modules, ignored).items():
-        placement = None if shard_placement_fn is None else shard_placement_fn(parameter)
-        if placement is not None and getattr(placement, "dim", None) != 0:
-            raise NotImplementedError(f"parameters are divided along axis 0, not {placement}")
-        if not parameter.dim():
-            names = ", ".join(name for _, name in homes)
-            raise ValueError(
-                f"fully_shard doesn't support scalar parameters. Change {names} to a 1D tensor "
-                "with numel equal to 1."
-            )
-        division = Division(tuple(parameter.shape), ranks, unit)
-        entry = Entry(homes, divide_parameter(parameter, division), division)
-        entry.show(entry.parameter)
-        unit.entries.append(entry)
-    for item in modules:
-        item.__class__ = _class_of(type(item))
-        item.__dict__["_fsdp_units"] = (unit,)
-    _watch(modules, unit)
-    return module
+
+
+def _divided(
+    parameter: Parameter, homes: list[tuple[Module, str]], unit: Unit, placement_of: Any
+) -> Divided:
+    """This rank's rows in the place of a parameter."""
+    placement = None if placement_of is None else placement_of(parameter)
+    if placement is not None and getattr(placement, "dim", None) != 0:
+        raise NotImplementedError(f"parameters are divided along axis 0, not {placement}")
+    if not parameter.dim():
+        names = ", ".join(name for _, name in homes)
+        raise ValueError(
+            f"fully_shard doesn't support scalar parameters. Change {names} to a 1D tensor "
+            "with numel equal to 1."
+        )
+    division = Division(tuple(parameter.shape), unit.ranks, unit)
+    entry = Divided(homes, divide_parameter(parameter, division), division)
+    entry.show(entry.parameter)
+    return entry
 
 
 def _ranks(mesh: Any) -> tuple[Ranks, Ranks | None]:

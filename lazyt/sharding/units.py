@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from operator import is_
 from typing import Any
 
 from lazyt import ops
@@ -32,7 +33,7 @@ from lazyt.ops.parallel.collectives import Ranks
 from lazyt.plan import planning
 from lazyt.plan.control import collectives as running
 
-__all__ = ["Context", "Entry", "Gathered", "Unit", "divide_parameter"]
+__all__ = ["Context", "Divided", "Gathered", "Unit", "divide_parameter"]
 
 
 class Freed:
@@ -50,7 +51,7 @@ class Freed:
         )
 
 
-class Entry:
+class Divided:
     """A parameter of a unit.
 
     Attributes:
@@ -302,7 +303,7 @@ class Unit:
     def __init__(
         self,
         name: str,
-        entries: list[Entry],
+        entries: list[Divided],
         ranks: Ranks,
         replicas: Ranks | None,
         policy: Any,
@@ -339,9 +340,8 @@ class Unit:
             entry.refresh()
         found, state = self._current, [p._storage.version_now() for p in self.parameters]
         storages = [p._storage for p in self.parameters]
-        if found is not None and found.state == state:
-            if all(a is b for a, b in zip(found.storages, storages)):
-                return found
+        if found is not None and found.state == state and all(map(is_, found.storages, storages)):
+            return found
         if found is not None:
             found.free()
         found = self._current = Gathered(self, [raw(unwrap(p)) for p in self.parameters])

@@ -81,6 +81,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "_hooked": ("atomic", "whether the end of the process is watched"),
         "_now": ("distributed.process_groups._changing", "this process among the ranks"),
     },
+    "distributed.shares": {"_running": ("user", "the shares whose gradients are computed")},
     "distributed.tensor.dtensor": {
         "_links": ("atomic", "this rank's parts of distributed tensors, by storage"),
         "_mixing": ("user", "implicit_replication"),
@@ -307,6 +308,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "_known": ("atomic", "memo: parts of values, weakly"),
         "_moved": ("atomic", "memo: the same in other divisions"),
     },
+    "sharding.fully_shard": {"_classes": ("atomic", "memo: classes of divided modules")},
     "subclasses.fake_tensors": {
         "_inside": ("thread", "whether a function runs for fake tensors"),
     },
