@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 
 from lazyt import ops
-from lazyt.autograd.node_hooks import after, before, gradient_tensor, run_hooks
+from lazyt.autograd.node_hooks import after, before, beginning, gradient_tensor, run_hooks
 from lazyt.errors import GradientError
 from lazyt.handle import pending
 from lazyt.handle.device import placed_as
@@ -245,6 +245,8 @@ class Backward:
         create_graph: bool,
         idle: Container[GradFn] = (),
     ) -> None:
+        for told in beginning:
+            told()
         self.create_graph = create_graph
         self._idle = idle
         self.received: dict[Node, Node] = {}

@@ -149,15 +149,26 @@ def sparse_form(grad: Node) -> Tensor | None:
     return made
 
 
+#: Give the gradients of tensors of other classes those classes.
+kinds_of_gradients: list[Callable[[Tensor], Tensor]] = []
+
+#: Told that a backward begins.
+beginning: list[Callable[[], None]] = []
+
+
 def gradient_tensor(grad: Node, source: Tensor | None = None) -> Tensor:
     """``grad`` as a tensor; it keeps its own history exactly when it has one, which is that of
     ``source`` if that is given."""
     if sparse_forms and (found := sparse_form(grad)) is not None:
         return found
     if not grad.needs_grad:
-        return wrap(grad)
-    with set_grad_enabled(True):
-        return wrap(grad, source, name="Clone")
+        found = wrap(grad)
+    else:
+        with set_grad_enabled(True):
+            found = wrap(grad, source, name="Clone")
+    for give in kinds_of_gradients:
+        found = give(found)
+    return found
 
 
 # ---------------------------------------------------------------------- the graph

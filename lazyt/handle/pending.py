@@ -194,6 +194,8 @@ def settle_old(node: Node) -> None:
     if config.strict_laziness or node.data is not None:
         return
     found = find_long_pending(node, clock.now - PATIENCE, clock.now)
+    for is_whole in of_ranks:
+        found = [item for item in found if not is_whole(item)]
     if found:
         where = source_text(user_position())
         events.record("realize", f"it had waited while {PATIENCE} graphs were computed", where)

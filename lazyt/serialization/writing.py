@@ -101,6 +101,8 @@ class Pickler(pickle._Pickler):
             return _global("torch._utils", "_rebuild_sparse_tensor"), members(tensor)
         state = {k: v for k, v in tensor.__dict__.items() if k != "_grad"}
         kind: Any = type(tensor)
+        if hasattr(kind, "parts_on_this_rank"):  # written as it says itself, its part as a tensor
+            return NotImplemented
         if (kind.__module__, kind.__name__) == ("lazyt.nn.parameter", "Parameter"):
             arguments = (_Values(tensor), tensor.requires_grad, _no_hooks())
             if not state:

@@ -306,7 +306,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "transforms.derivations": {"known": ("atomic", "memo: derivatives of structures")},
     "transforms.partition.partition": {
         "_known": ("atomic", "memo: parts of values, weakly"),
-        "_moved": ("atomic", "memo: the same in other divisions"),
+        "_turn": ("atomic", "what of it may be found again now"),
     },
     "sharding.fully_shard": {"_classes": ("atomic", "memo: classes of divided modules")},
     "subclasses.fake_tensors": {

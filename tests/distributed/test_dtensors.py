@@ -4,6 +4,7 @@ as PyTorch's, on four processes and on one."""
 from __future__ import annotations
 
 import copy
+import io
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -179,9 +180,15 @@ def test_modules(mesh: DeviceMesh) -> None:
     for name, value in other.state_dict().items():
         same = state[name] if "running" not in name and "tracked" not in name else None
         assert same is None or value.full_tensor().tolist() == same.tolist()
-    loaded: Any = pickle.loads(pickle.dumps(net[0].weight))
-    assert loaded.placements == net[0].weight.placements
-    assert loaded.full_tensor().tolist() == net[0].weight.full_tensor().tolist()
+    weight: Any = net.get_parameter("0.weight")
+    loaded: Any = pickle.loads(pickle.dumps(weight))
+    assert loaded.placements == weight.placements
+    assert loaded.full_tensor().tolist() == weight.full_tensor().tolist()
+    lazyt.save(net.state_dict(), file := io.BytesIO())
+    file.seek(0)
+    saved = lazyt.load(file, weights_only=False)
+    assert saved["0.weight"].placements == weight.placements
+    assert saved["0.weight"].tolist() == weight.tolist()
     assert isinstance(loaded, nn.Parameter)
 
 
@@ -219,3 +226,17 @@ def test_local_map(mesh: DeviceMesh) -> None:
     assert function(a, b).full_tensor().tolist() == [[3, 3], [3, 3]]
     with pytest.raises(ValueError, match="mismatched placements"):
         function(b.T.redistribute(mesh, [Shard(1), Replicate()]), b)
+
+
+FUNCTIONS = """
+from tests.distributed.function_samples import check
+mesh = dist.init_device_mesh("cpu", (2,))
+print(check(mesh, {dim}, {first}, 80) > 12)
+"""
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_functions_on_two_ranks(dim: int, tmp_path: Path) -> None:
+    """One of each 80 samples of the public functions."""
+    program = FUNCTIONS.format(dim=dim, first=3 + 11 * dim)
+    assert run(program, 2, tmp_path) == ["True\n"] * 2

@@ -204,9 +204,15 @@ MODULES: Table = {
     },
     "distributed.tensor.experimental._attention": {_MANY: "set_rotate_method"},
     "distributed.tensor.parallel": {
-        _MANY: """
-            ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleOutput RowwiseParallel
-            SequenceParallel loss_parallel parallelize_module""",
+        Served("lazyt.distributed.tensor.parallel"): """
+            ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput
+            PrepareModuleOutput RowwiseParallel SequenceParallel loss_parallel
+            parallelize_module""",
+    },
+    "distributed.tensor.parallel.style": {
+        Served("lazyt.distributed.tensor.parallel"): """
+            ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput
+            PrepareModuleOutput RowwiseParallel SequenceParallel""",
     },
     "distributed.tensor.placement_types": {
         _PLACEMENTS: "Partial Placement Replicate Shard _StridedShard=StridedShard",

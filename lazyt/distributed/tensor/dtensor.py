@@ -9,13 +9,15 @@ collectives in its graph, made in the program's order on all ranks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from lazyt.autograd.node_hooks import beginning, kinds_of_gradients
 from lazyt.compat.names.overloads import overload_names
 from lazyt.distributed.device_mesh import DeviceMesh
-from lazyt.distributed.placements import Placement, Replicate
+from lazyt.distributed.placements import Placement, Replicate, Shard
 from lazyt.distributed.tensor.layouts import (
     DTensorSpec,
     TensorMeta,
@@ -32,24 +34,30 @@ from lazyt.functional.subclasses import as_class
 from lazyt.handle import pending
 from lazyt.handle.dispatch import assign_value, unwrap, wrap
 from lazyt.handle.grad_mode import mode, no_grad
+from lazyt.handle.layout import strided
 from lazyt.handle.storage import Memory, Storage, raw
 from lazyt.handle.tape import AccumulateGrad
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.graph import Node
 from lazyt.ops.parallel import collectives
-from lazyt.ops.parallel.distribution import distribute, localize, reduced
+from lazyt.ops.parallel.distribution import distribute, localize, on_localized, reduced
 from lazyt.ops.parallel.layouts import REPLICATE, Layout, full_shape
 from lazyt.transforms.partition.partition import (
     Placed,
+    begin_backward,
     is_whole,
     listing,
     part_of,
     partition,
+    partition_call,
 )
 
-__all__ = ["DTensor", "explain_partition", "implicit_replication", "over"]
+__all__ = ["DTensor", "explain_partition", "implicit_replication", "over", "whole_losses"]
 
 pending.of_ranks.append(is_whole)
+beginning.append(begin_backward)
+kinds_of_gradients.append(lambda grad: _known_gradient(grad, None))
+on_localized.append(lambda node: _prepare(node.inputs[0], node.params.layout))
 
 
 class _Link:
@@ -67,6 +75,11 @@ class _Link:
     def __init__(self, local: Tensor, whole: Node, layout: Layout) -> None:
         self.local, self.part = local, local.node
         self.whole, self.layout = whole, layout
+
+
+def _prepare(node: Node, layout: Layout) -> None:
+    """Makes the collectives of a part."""
+    part_of(node, layout)
 
 
 _links: WeakKeyDictionary[Storage, _Link] = WeakKeyDictionary()
@@ -223,7 +236,7 @@ class DTensor(Tensor):
             node = distribute(localize(node, layout), wanted, whole) if wanted != layout else node
             node = node if wanted == layout else distribute(localize(node, layout), layout, whole)
         tensor = wrap(node, local_tensor, name="FromTorchTensor")
-        partition(tensor.node)
+        partition_call([tensor.node], set())
         return _as_dtensor(tensor)
 
     def to_local(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
@@ -291,7 +304,7 @@ class DTensor(Tensor):
             return over(wrap(part), layout, tuple(self.shape))
         node = distribute(localize(source.node, layout), layout, tuple(self.shape))
         found = wrap(node, source, name="Redistribute")
-        partition(found.node)
+        partition_call([found.node], {source.node})
         return _as_dtensor(found)
 
     # ------------------------------------------------------------------ what it is
@@ -433,9 +446,15 @@ def explain_partition(func: Callable[..., Any], *args: Any, **kwargs: Any) -> st
 
 
 class _Mixing:
-    """Whether plain tensors stand for replicated ones: how many blocks say so."""
+    """What blocks say that the program is in.
+
+    Attributes:
+        depth: in how many plain tensors stand for replicated ones.
+        losses: in how many losses of divided classes are whole.
+    """
 
     depth = 0
+    losses = 0
 
 
 _mixing = _Mixing()
@@ -449,6 +468,47 @@ class implicit_replication:
 
     def __exit__(self, *_: object) -> None:
         _mixing.depth -= 1
+
+
+@contextmanager
+def whole_losses() -> Iterator[None]:
+    """The block of ``loss_parallel``."""
+    _mixing.losses += 1
+    try:
+        yield
+    finally:
+        _mixing.losses -= 1
+
+
+def _whole_loss(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> DTensor:
+    """Cross-entropy of scores that are divided along the classes. Raises ValueError for others."""
+    scores = args[0] if args else kwargs["input"]
+    dim = 1 if scores.dim() > 1 else 0
+    mesh = scores.device_mesh
+    if not any(placement.is_shard(dim) for placement in scores.placements):
+        raise ValueError(
+            f"loss_parallel() should be enabled only when the input tensor is sharded on the "
+            f"dimension {dim}."
+        )
+    rows = [Shard(0) if p.is_shard(0) and dim else Replicate() for p in scores.placements]
+
+    def placed(value: Any, placements: Any) -> Any:
+        if not isinstance(value, Tensor) or isinstance(value, DTensor):
+            return value
+        return DTensor.from_local(value, mesh, placements)
+
+    given = [*args, *(None for _ in range(2 - len(args)))]
+    given[1] = placed(kwargs.pop("target", given[1]), rows)
+    args = tuple(placed(value, None) for value in given)
+    kwargs = {name: placed(value, None) for name, value in kwargs.items()}
+    before, _mixing.losses = _mixing.losses, 0
+    try:
+        loss = _call(func, args, kwargs)
+    finally:
+        _mixing.losses = before
+    wanted = [Replicate() if p.is_partial() else p for p in loss.placements]
+    found: DTensor = loss.redistribute(mesh, wanted)
+    return found
 
 
 def _tensors(values: Iterable[Any]) -> Iterable[Tensor]:
@@ -484,16 +544,24 @@ def _call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
     name = getattr(func, "__name__", "")
     if name == "__get__" and getattr(func, "__self__", None) is _GRAD:
         with Disabled():
-            return _known_gradient(func(*args, **kwargs))
+            return _known_gradient(func(*args, **kwargs), given[0])
+    if name == "cross_entropy" and _mixing.losses:
+        return _whole_loss(func, args, kwargs)
     layout = _placed(given[0]).layout
     if name not in ("__set__", "__get__", "backward"):
         args, kwargs = _mapped(lambda t: _beside(t, layout, func), (args, kwargs))
     for tensor in given:
         _link_of(tensor._storage)
     # Not the storages: whether others refer to one matters to requires_grad_.
+    operands = {node for t in given for node in (t.node, t._storage.node)}
     before = [(t, id(t._storage), t._storage.node, _placed(t).layout) for t in given]
     with Disabled():
         result = func(*args, **kwargs)
+    if name != "backward":
+        changed = [t for t in given if t._storage.node not in operands]
+        made = [*_tensors((result,)), *changed]
+        roots = [root for t in made if _is_dense(t) for root in (t._storage.node, t.node)]
+        partition_call([root for root in roots if root not in operands], operands)
     for tensor, identity, node, old in before:
         _note_shared(tensor._storage)
         if tensor._storage.node is not node or id(tensor._storage) != identity:
@@ -557,8 +625,15 @@ def _linked(storage: Storage, layout: Layout) -> None:
     _settle(storage, link)
 
 
+def _is_dense(tensor: Tensor) -> bool:
+    with Disabled(modes=False):
+        return bool(tensor.layout is strided)
+
+
 def _result(tensor: Tensor, like: Tensor, layout: Layout, name: str) -> Any:
     """What a function gave, as a DTensor; its part is an ordinary tensor of this rank."""
+    if not _is_dense(tensor):
+        raise LazytError(f"{name}: a sparse tensor cannot be distributed; call it with parts")
     if isinstance(tensor, DTensor) and (tensor._view is not None or tensor._storage in _links):
         return tensor
     found = partition(tensor.node)
@@ -574,17 +649,21 @@ def _result(tensor: Tensor, like: Tensor, layout: Layout, name: str) -> Any:
     return tensor if isinstance(tensor, DTensor) else _as_dtensor(tensor)
 
 
-def _known_gradient(grad: Tensor | None) -> Any:
-    """A gradient as the same DTensor each time."""
+def _known_gradient(grad: Tensor | None, owner: DTensor | None) -> Any:
+    """A gradient as the same DTensor each time; ``owner``: whose it is, if that is known."""
     if grad is None or isinstance(grad, DTensor):
         return grad
     known = grad.__dict__.get("_distributed")
     if known is None:
-        if partition(grad.node) is None:
+        found = partition(grad.node) if is_whole(grad.node) else None
+        if found is not None:
+            layout = found.layout
+        elif owner is not None:  # the same everywhere, whatever the tensor is
+            layout = reduced(_placed(owner).layout)
+        else:
             return grad
-        if grad._storage.fn is None and grad._view is None and grad._storage not in _links:
-            found = partition(grad.node)
-            assert found is not None
-            _linked(grad._storage, found.layout)
+        storage = grad._storage
+        if storage.fn is None and grad._view is None and storage not in _links:
+            _linked(storage, layout)
         known = grad.__dict__["_distributed"] = _as_dtensor(grad)
     return known

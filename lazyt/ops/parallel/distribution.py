@@ -9,7 +9,7 @@ a graph over parts and collectives of it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from lazyt.errors import InternalError, ShapeError
@@ -18,7 +18,7 @@ from lazyt.ops.parallel.collectives import Ranks
 from lazyt.ops.parallel.layouts import REPLICATE, Layout, Part
 from lazyt.ops.registry import define_op, linear_jvp
 
-__all__ = ["DISTRIBUTE", "LOCALIZE", "distribute", "localize", "reduced"]
+__all__ = ["DISTRIBUTE", "LOCALIZE", "distribute", "localize", "on_localized", "reduced"]
 
 
 class DistributeParams(NamedTuple):
@@ -146,8 +146,16 @@ def distribute(node: Node, layout: Layout, shape: Sequence[int]) -> Node:
     return make(DISTRIBUTE, (node,), DistributeParams(*_fields(layout), tuple(shape)))
 
 
+#: Told of every part that the program makes, in order: collectives for it are made now, when all
+#: ranks make them, and not when somebody looks.
+on_localized: list[Callable[[Node], None]] = []
+
+
 def localize(node: Node, layout: Layout) -> Node:
     """This rank's part of a value."""
     if node.op is DISTRIBUTE and node.params.layout == layout:
         return node.inputs[0]
-    return make(LOCALIZE, (node,), LocalizeParams(*_fields(layout)))
+    made = make(LOCALIZE, (node,), LocalizeParams(*_fields(layout)))
+    for function in on_localized:
+        function(made)
+    return made

@@ -13,7 +13,7 @@ and costs nothing to divide: of random bits, a rank computes those of its own el
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from math import prod
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -36,7 +36,8 @@ from lazyt.ops.parallel.layouts import (
 from lazyt.transforms.partition.factors import PARTIAL, Factor, Rule, resized, rule_of
 
 __all__ = [
-    "Placed", "divided", "gathered", "is_border", "is_whole", "listing", "part_of", "partition",
+    "Placed", "begin_backward", "divided", "gathered", "is_border", "is_whole", "listing",
+    "part_of", "partition", "partition_call",
 ]  # fmt: skip
 
 
@@ -54,25 +55,76 @@ class Placed(NamedTuple):
     why: str = ""
 
 
-#: What has been partitioned; None for what no rank has a part of.
-_known: WeakKeyDictionary[Node, Placed | None] = WeakKeyDictionary()
-#: The same values in other divisions.
-_moved: WeakKeyDictionary[Node, dict[Parts, Node]] = WeakKeyDictionary()
+class _Turn:
+    """What may be remembered at this point of the program.
+
+    Equal nodes are one, and how long one lives that nobody needs differs from rank to rank. So what
+    is found again must not decide whether a collective is made. What a call of the program made is
+    found anew by the next equal call; what a backward made is remembered until the next one begins.
+
+    Attributes:
+        epoch: counts backwards.
+        is_call: whether a call of the program is being partitioned.
+        moves: values in other divisions than their own.
+    """
+
+    epoch = 1
+    is_call = False
+    moves: dict[tuple[Node, Parts], Node]
+
+
+_turn = _Turn()
+_turn.moves = {}
+#: What has been partitioned, None for what no rank has a part of, and in which backward; 0 for
+#: calls of the program.
+_known: WeakKeyDictionary[Node, tuple[Placed | None, int]] = WeakKeyDictionary()
+
+
+def begin_backward() -> None:
+    """Forgets what the last backward made."""
+    _turn.epoch += 1
+    _turn.moves.clear()
 
 
 def partition(root: Node) -> Placed | None:
     """A value's part on this rank; None for one that is made from nothing that is divided."""
-    if root in _known:
-        return _known[root]
-    for node in topological([root], is_border):
-        if node not in _known:
-            _known[node] = _placed(node)
-    return _known[root]
+    if not _is_known(root):
+        for node in topological([root], is_border):
+            if not _is_known(node):
+                _note(node)
+    return _known[root][0]
+
+
+def partition_call(roots: Sequence[Node], operands: Set[Node]) -> None:
+    """Partitions what a call of the program has made from operands that are partitioned."""
+    _turn.moves.clear()
+    _turn.is_call = True
+    try:
+        ends = set(roots)
+        for node in topological(roots, lambda n: n in operands or n.op in (DISTRIBUTE, LOCALIZE)):
+            if node in operands:
+                partition(node)
+            elif node.op is not DISTRIBUTE or node in ends or not _is_known(node):
+                _note(node)
+    finally:
+        _turn.is_call = False
+        _turn.moves.clear()
+
+
+def _note(node: Node) -> None:
+    placed = _placed(node)
+    anchored = _turn.is_call or placed is None
+    _known[node] = placed, 0 if anchored else _turn.epoch
+
+
+def _is_known(node: Node) -> bool:
+    found = _known.get(node)
+    return found is not None and found[1] in (0, _turn.epoch)
 
 
 def is_border(node: Node) -> bool:
     """Whether a graph over whole values ends at a node: at parts of ranks, or what is known."""
-    return node.op is DISTRIBUTE or node.op is LOCALIZE or node in _known
+    return node.op is DISTRIBUTE or node.op is LOCALIZE or _is_known(node)
 
 
 def is_whole(node: Node, most: int = 256) -> bool:
@@ -81,7 +133,7 @@ def is_whole(node: Node, most: int = 256) -> bool:
     stack = [node]
     while stack and len(seen) < most:
         item = stack.pop()
-        if item.op is DISTRIBUTE or _known.get(item) is not None:
+        if item.op is DISTRIBUTE or _known.get(item, (None,))[0] is not None:
             return True
         if item not in seen and item.op is not LOCALIZE:
             seen.add(item)
@@ -111,10 +163,11 @@ def divided(node: Node, found: Placed, parts: Parts) -> Node:
     """A value in another division than the one it was found in; moved once, however often."""
     if found.layout.parts == parts:
         return found.node
-    others = _moved.setdefault(node, {})
-    if parts not in others:
-        others[parts] = moved(found.node, node.shape, found.layout, parts)
-    return others[parts]
+    known = _turn.moves.get((node, parts))
+    if known is None:
+        known = moved(found.node, node.shape, found.layout, parts)
+        _turn.moves[node, parts] = known
+    return known
 
 
 def _placed(node: Node) -> Placed | None:
@@ -122,7 +175,7 @@ def _placed(node: Node) -> Placed | None:
         return None
     if node.op is DISTRIBUTE:
         return Placed(_own(node.inputs[0]), node.params.layout)
-    inputs = [_known[item] for item in node.inputs]
+    inputs = [_known[item][0] for item in node.inputs]
     present = [found for found in inputs if found is not None]
     if not present:
         return None
@@ -336,7 +389,7 @@ def listing(root: Node) -> str:
     names: dict[Node, str] = {}
     lines = []
     for node in order:
-        found = _known.get(node)
+        found = _known.get(node, (None,))[0]
         if found is None:
             continue
         names[node] = f"%{len(names)}"
