@@ -132,16 +132,24 @@ def program_text(program: Program, state: Mapping[str, Any], prefix: str) -> tup
     """
     graph = program.graph
     constants: dict[str, Tensor] = {}
+    inner: dict[str, Any] = {}
     for node in graph.nodes:
         if node.op != "get_attr" or node.target in state:
             continue
         value: Any = program.module
         for part in node.target.split("."):
             value = getattr(value, part)
+        if isinstance(value, GraphModule):  # a function of a branch or a loop
+            below = f"{prefix}{node.target}/"
+            inner[node.target], more = program_text(Program(value, None), {}, below)
+            constants |= more
+            continue
         if not isinstance(value, Tensor):
             raise ProgramError(f"{node.name} is a {type(value).__name__}, and not a tensor")
         constants[prefix + node.target] = value
     made: dict[str, Any] = {"nodes": text_of(graph), "title": program.module._get_name()}
+    if inner:
+        made["graphs"] = inner
     if program.inputs is not None:
         made["inputs"] = [
             [
@@ -200,6 +208,10 @@ def program_of(
                 root[node.target] = module.get_submodule(node.target)
             elif node.op == "get_attr":
                 path = node.target
+                if path in text.get("graphs", {}):
+                    below, name = text["graphs"][path], f"{prefix}{path}/"
+                    root[path] = program_of(below, Module(), tensors, name, title).module
+                    continue
                 root[path] = state[path] if path in state else tensors[prefix + path]
         made = GraphModule(root, graph, str(text["title"]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -70,6 +70,10 @@ class ExportedProgram:
         }
         for node in self._program.graph.nodes:
             if node.op == "get_attr":
+                value = getattr(self._program.module, node.target, None)
+                if isinstance(value, GraphModule):  # a function of a branch or a loop
+                    made[node] = graph.node_copy(node, made.__getitem__)
+                    continue
                 if node.target not in weights:
                     value = getattr(self._program.module, node.target)
                     self.constants[node.target] = value
@@ -128,6 +132,9 @@ class ExportedProgram:
         """The graph as a module, which takes the weights as arguments."""
         layers = {n.target: self._root.get_submodule(n.target)
                   for n in self._graph.nodes if n.op == "call_module"}  # fmt: skip
+        for node in self._graph.nodes:
+            if node.op == "get_attr":
+                layers[node.target] = getattr(self._program.module, node.target)
         return GraphModule(layers, self._graph, "GraphModule")
 
     def __str__(self) -> str:

@@ -248,7 +248,14 @@ class _Recorder(Recorder):
         self.known_conditions: set[Any] = set()
         self.expressions: dict[Any, Node] = {}
         self.dtypes_matter = self.ranks_matter = False
+        self.inside: list[_Recorder] = []
         self.layers = {} if root is None else {m: path for path, m in root.named_modules()}
+
+    def all_inside(self) -> Iterator[_Recorder]:
+        """Itself, and what recorded functions of branches and loops."""
+        yield self
+        for recorder in self.inside:
+            yield from recorder.all_inside()
 
     # ------------------------------------------------------------------ calls
 
@@ -311,11 +318,26 @@ class _Recorder(Recorder):
             raise RecordingError(text)
         warn(text, TracerWarning)
 
+    def control_flow(
+        self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Records a call of ``cond`` or of a loop; returns its result."""
+        return super().control_flow(func, _plain(args), _plain(kwargs))
+
+    def inner(self, tracer: Tracer) -> Recorder:
+        """What records a function that such a call is given."""
+        found = _Recorder(tracer, None, self.strict)
+        self.inside.append(found)
+        return found
+
     def argument(self, value: Any) -> Any:
         """An argument with nodes in the place of tensors and sizes."""
 
         def of_part(part: Any) -> Any:
-            return part.node if isinstance(part, RecordedInt) else part
+            if not isinstance(part, RecordedInt):
+                return part
+            # A size of the program around a branch is a number in the branch.
+            return part.node if part.node.graph is self.tracer.graph else operator.index(part)
 
         return super().argument(map_aggregate(_as_tuple(value), of_part))
 
@@ -480,10 +502,12 @@ def _from_run(
         _name_by_path(tracer.root, tracer.graph, copied)
     _drop_unused(tracer.graph)
     module = GraphModule(tracer.root, tracer.graph, _title(function))
+    every = [*recorder.all_inside()]
+    ranks, dtypes = any(r.ranks_matter for r in every), any(r.dtypes_matter for r in every)
     checked = tuple(
         item._replace(
-            shape=item.shape if recorder.ranks_matter else None,
-            dtype=item.dtype if recorder.dtypes_matter else None,
+            shape=item.shape if ranks else None,
+            dtype=item.dtype if dtypes else None,
         )
         for item in inputs
     )

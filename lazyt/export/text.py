@@ -18,6 +18,7 @@ from typing import Any
 
 from lazyt.errors import CheckpointError
 from lazyt.export.sizes import require
+from lazyt.fx.experimental.control_flow import CONTROL_FLOW
 from lazyt.fx.graph import Graph
 from lazyt.fx.node import Node
 from lazyt.fx.targets import place_of
@@ -92,6 +93,9 @@ def function_text(function: Any, user: str) -> str:
     """
     if function is require:
         return "program.require"
+    called = getattr(function, "__name__", "")
+    if called in CONTROL_FLOW and CONTROL_FLOW[called] is function:
+        return f"func.{called}"
     name = getattr(function, "__name__", "")
     if function is getattr(builtins, name, None) and name in ("getattr", "len"):
         return f"builtins.{name}"
@@ -264,6 +268,8 @@ class _Reader:
             return getattr if name == "getattr" else len
         if path == "program.require":
             return require
+        if home == "func" and name in CONTROL_FLOW:
+            return CONTROL_FLOW[name]
         if home == "operator" and name in _OPERATORS:
             of_python: Callable[..., Any] = getattr(operator, name)
             return of_python

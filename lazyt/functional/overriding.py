@@ -411,6 +411,21 @@ def _add_candidate(value: Any, found: list[Any], plain: bool) -> None:
     found.insert(next(indices, len(found)), value)
 
 
+def of_modes(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What the innermost mode that records programs makes of a call of ``function``, a branch or a
+    loop; NotImplemented where there is none."""
+    modes = choices.modes
+    for number in range(len(modes) - 1, -1, -1):
+        told = getattr(modes[number], "control_flow", None)
+        if told is not None:
+            choices.modes = modes[:number]
+            try:
+                return told(function, args, kwargs)
+            finally:
+                choices.modes = modes
+    return NotImplemented
+
+
 def ask(entry: Overridable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A call of a function that can be overridden."""
     found: list[Any] = []

@@ -11,7 +11,9 @@ from lazyt.handle.tensor import Tensor
 __all__ = ["is_random", "method_name", "name_of", "place_of"]
 
 #: Modules in which functions are looked for, those whose names are shortest first.
-_HOMES = ("lazyt", "lazyt.nn.functional", "lazyt.linalg", "lazyt.special", "lazyt.fft")
+_HOMES = (
+    "lazyt", "lazyt.nn.functional", "lazyt.linalg", "lazyt.special", "lazyt.fft", "lazyt.func",
+)  # fmt: skip
 #: Packages whose modules a program knows by their names here.
 _PUBLIC = [
     [name]

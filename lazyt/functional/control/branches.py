@@ -18,6 +18,7 @@ from lazyt.functional.control.tracing import (
     trace,
 )
 from lazyt.functional.creation.creation import tensor
+from lazyt.functional.overriding import of_modes, switch
 from lazyt.handle.dispatch import wrap
 from lazyt.handle.function_table import declare_grad_fn
 from lazyt.handle.grad_mode import no_grad
@@ -63,6 +64,10 @@ def cond(
     """
     if isinstance(pred, (bool, int, float)):
         return true_fn(*operands) if pred else false_fn(*operands)
+    if switch.open:
+        found = of_modes(cond, pred, true_fn, false_fn, operands)
+        if found is not NotImplemented:
+            return found
     flat, tree = _checked_cond(pred, true_fn, false_fn, operands)
     nodes = [item.node for item in (pred, *flat)]
     try:
@@ -180,6 +185,10 @@ def while_loop(
         ... )
         (3, tensor([8.]))
     """
+    if switch.open:
+        made = of_modes(while_loop, cond_fn, body_fn, carried_inputs)
+        if made is not NotImplemented:
+            return made
     if not callable(cond_fn) or not callable(body_fn):
         raise LazytError("Expect cond_fn and body_fn to be callable.")
     flat, tree = flatten(carried_inputs)

@@ -18,6 +18,7 @@ from lazyt.functional.control.tracing import (
     trace,
 )
 from lazyt.functional.operands import normalize_dim
+from lazyt.functional.overriding import of_modes, switch
 from lazyt.functional.shapes.joining import cat, stack
 from lazyt.functional.shapes.view_shapes import movedim
 from lazyt.handle.dispatch import wrap
@@ -70,6 +71,10 @@ def scan(
         >>> last, sums
         (tensor(10), tensor([ 0,  1,  3,  6, 10]))
     """
+    if switch.open:
+        made = of_modes(scan, combine_fn, init, xs, dim=dim, reverse=reverse)
+        if made is not NotImplemented:
+            return made[0], made[1]
     flat_init, init_tree = flatten(init)
     flat_xs, xs_tree = flatten(xs)
     if not flat_xs:
@@ -305,6 +310,10 @@ def map(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
         >>> lazyt.func.map(lambda x, k: x.sum() * k, lazyt.ones(3, 4), 2)
         tensor([8., 8., 8.])
     """
+    if switch.open:
+        made = of_modes(map, f, xs, *args)
+        if made is not NotImplemented:
+            return made
     flat, tree = flatten(xs)
     if not all(isinstance(item, Tensor) for item in flat):
         raise LazytError(f"Mapped xs can only consist of tensors. Got xs {flat}.")
@@ -354,6 +363,9 @@ def associative_scan(
         >>> lazyt.func.associative_scan(lambda a, b: a * b, lazyt.arange(1, 6), 0)
         tensor([  1,   2,   6,  24, 120])
     """
+    said = (combine_fn, xs, dim, reverse, combine_mode)
+    if switch.open and (made := of_modes(associative_scan, *said)) is not NotImplemented:
+        return made
     flat, tree = flatten(xs)
     if flat and isinstance(flat[0], Tensor) and isinstance(dim, int):
         dim = normalize_dim(dim, flat[0].ndim)
@@ -382,8 +394,7 @@ def associative_scan(
     moved = [item.flip(0) for item in moved] if reverse else moved
     every = vmap(lambda a, b: _combined(combine_fn, a, b, tree))
     found = _combinations(lambda a, b: list(every(a, b)), moved)
-    found = [item.flip(0) for item in found] if reverse else found
-    return unflatten([movedim(item, 0, dim) for item in found], tree)
+    return unflatten([movedim(x.flip(0) if reverse else x, 0, dim) for x in found], tree)
 
 
 def _combined(

@@ -106,6 +106,8 @@ class Recorder(TorchFunctionMode):
         # Tensors by identity, with the nodes that give their values now; which keeps them alive.
         self.nodes: dict[int, tuple[Tensor, Node]] = {}
         self.constants: set[int] = set()
+        # Of a function that is to be recorded, what it reads from outside, where that is noted.
+        self.read: list[Tensor] | None = None
 
     def know(self, value: Any, node: Node) -> None:
         """Note that a node gives a value, if that is a tensor."""
@@ -123,6 +125,18 @@ class Recorder(TorchFunctionMode):
             return result  # a number, a shape: part of the program
         self.add_call(func, args, kwargs, result)
         return result
+
+    def control_flow(
+        self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Records a call of ``cond`` or of a loop; returns its result."""
+        from lazyt.fx.experimental.control_flow import record_control_flow
+
+        return record_control_flow(self, func, args, kwargs)
+
+    def inner(self, tracer: Tracer) -> Recorder:
+        """What records a function that such a call is given."""
+        return Recorder(tracer)
 
     def add_call(
         self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
@@ -167,6 +181,10 @@ class Recorder(TorchFunctionMode):
 
     def _take_constant(self, value: Tensor) -> None:
         """A tensor that the program has from elsewhere becomes an attribute of the module."""
+        if self.read is not None:
+            self.read.append(value)
+            self.know(value, self.tracer.graph.placeholder(f"read_{len(self.read)}"))
+            return
         if self._is_computed(value):
             raise LazytError(
                 "make_fx: the program computes with a tensor that depends on its arguments, but "
