@@ -50,8 +50,8 @@ class Started(NamedTuple):
         """Its value, when it is there. Raises RankFailure."""
         params: CollectiveParams = self.call.params
         waiting = time.monotonic()
-        self.group.wait(self.transfer, self.number, lane=params.lane)
         sizes = self.source.nbytes, self.call.nbytes
+        self.group.wait(self.transfer, self.number, lane=params.lane, nbytes=sum(sizes))
         note_transfer(description(self.call), self.line, self.begin, *sizes, waiting)
         return self.buffer
 

@@ -17,8 +17,11 @@ from lazyt.runtime.memory import Buffer
 from lazyt.runtime.ranks.engine import Communicator, Transfer
 from lazyt.runtime.ranks.member import Member, RankFailure
 
-#: How often a rank looks without a pause, and then how long it sleeps at most, in seconds.
-_LOOKS, _SLEEP = 2000, 0.001
+#: How long a rank looks without a pause, in seconds: at least, and for each byte that moves. What
+#: moves does so while somebody looks. Then it sleeps between two looks, in seconds at most.
+_LOOKING, _PER_BYTE, _SLEEP = 0.01, 1 / 100e6, 0.001
+#: How many looks there are between two at the clock and at the others.
+_LOOKS = 64
 #: Seconds in which something arrives that a rank has sent before it ended.
 _AFTER_LEAVING = 2.0
 
@@ -69,6 +72,8 @@ class Group:
         self.rank, self.size = comm.rank, comm.size
         self._counts = [0] * len(self.lanes)
         self._known: set[tuple[str, str]] = set()
+        here = int(os.environ.get("LOCAL_WORLD_SIZE") or self.size)
+        self._is_crowded = min(here, self.size) > len(os.sched_getaffinity(0))
 
     def come_to(self, text: str, line: str, patience: float | None = None, lane: int = 0) -> int:
         """Says which collective this rank comes to; the first time, waits until all ranks have and
@@ -151,30 +156,39 @@ class Group:
         patience: float | None = None,
         peers: Sequence[int] = (),
         lane: int = 0,
+        nbytes: int = 0,
     ) -> None:
         """Waits until a transfer is complete; raises RankFailure when a rank fails meanwhile, and
         DistributedError after ``patience`` seconds (the group's), with the ranks that have not come
-        to collective ``number`` of a lane. ``peers``: of ``send`` and ``receive``, the ranks
-        among all that can complete it."""
-        begin = time.monotonic()
+        to collective ``number`` of a lane. ``nbytes``: how many move. ``peers``: of ``send`` and
+        ``receive``, the ranks among all that can complete it."""
+        if transfer.test():
+            return
+        begin = now = time.monotonic()
         end = begin + (self.patience if patience is None else patience)
+        looking = begin + _LOOKING + nbytes * _PER_BYTE
         looks, gone = 0, inf
         try:
             while not transfer.test():
                 looks += 1
-                if looks % 64 == 0 and self.member is not None:
-                    self.member.check()
-                if looks < _LOOKS:
-                    os.sched_yield()
+                if looks % _LOOKS and now < looking:
+                    if self._is_crowded:
+                        os.sched_yield()
                     continue
                 now = time.monotonic()
+                if self.member is not None:
+                    self.member.catch_up()
+                    self.member.check()
+                if now < looking:
+                    os.sched_yield()
+                    continue
                 if peers and self.member is not None and self.member.left.issuperset(peers):
                     gone = min(gone, now)  # what they sent before may still be on its way
                     if now - gone > _AFTER_LEAVING:
                         raise RankFailure(peers[0], _ended(peers))
                 if now > end:
                     raise DistributedError(self._late(number, now - begin, lane))
-                time.sleep(min(_SLEEP, (looks - _LOOKS) * 1e-6))
+                time.sleep(min(_SLEEP, (now - looking) * 0.01))
         except DistributedError as error:
             if self.member is None or isinstance(error, RankFailure):
                 raise

@@ -205,7 +205,10 @@ class Hub:
 
     def _heard(self, number: int, rank: _Rank, message: dict[str, Any]) -> None:
         what = message.get("do")
-        if what == "call":
+        if what == "several":
+            for item in message["messages"]:
+                self._heard(number, rank, item)
+        elif what == "call":
             self._call(number, message, [(str(message["text"]), str(message["line"]))])
         elif what == "calls":
             known = str(message["group"]), number, str(message["key"])

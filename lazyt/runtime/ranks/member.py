@@ -18,6 +18,10 @@ from lazyt.runtime.ranks.messages import Closed, receive, send
 _RETRY = 0.05
 
 
+#: How many collectives at most a rank has come to without telling the hub.
+_UNSAID = 256
+
+
 class RankFailure(DistributedError):
     """A rank has failed, or its collectives are not those of the others.
 
@@ -124,6 +128,7 @@ class Member:
         self._agreed: set[tuple[str, int]] = set()
         self._changed = threading.Condition()
         self._writing = threading.Lock()
+        self._unsaid: list[dict[str, Any]] = []
         self._connection = connect(address, seconds)
         who = f"process {os.getpid()} on {socket.gethostname()}"
         send(self._connection, {"do": "join", "rank": rank, "who": who})
@@ -164,8 +169,20 @@ class Member:
             return  # which ``_listen`` notices
 
     def _say(self, message: dict[str, Any]) -> None:
+        """Tells the hub something, behind what is still to be said."""
         with self._writing:
-            send(self._connection, message)
+            unsaid, self._unsaid = self._unsaid, []
+            if unsaid:
+                send(self._connection, {"do": "several", "messages": [*unsaid, message]})
+            else:
+                send(self._connection, message)
+
+    def catch_up(self) -> None:
+        """Tells the hub what is still to be said. Whoever waits calls this: those that nobody waits
+        for are said with the next beat, as a message costs more than a small collective."""
+        if self._unsaid:
+            with contextlib.suppress(Closed):  # ``_listen`` notices
+                self._say({"do": "beat"})
 
     def check(self) -> None:
         """Raises RankFailure when a rank has failed."""
@@ -192,12 +209,16 @@ class Member:
     def _come(
         self, message: dict[str, Any], wanted: tuple[str, int], seconds: float | None
     ) -> bool:
+        if seconds is None:
+            with self._writing:
+                self._unsaid.append(message)
+            if len(self._unsaid) > _UNSAID:
+                self.catch_up()
+            return True
         try:
             self._say(message)
         except Closed as error:
             raise (self.reason(1.0) or error) from None
-        if seconds is None:
-            return True
         with self._changed:
             self._changed.wait_for(
                 lambda: self.failure or wanted in self._agreed, min(seconds, threading.TIMEOUT_MAX)
