@@ -13,6 +13,7 @@ from math import prod
 from typing import Any
 
 from lazyt import ops
+from lazyt.config import config
 from lazyt.distributed.process_groups import (
     ProcessGroup,
     get_group_rank,
@@ -27,12 +28,16 @@ from lazyt.handle.dispatch import assign_value, unwrap
 from lazyt.handle.grad_mode import no_grad
 from lazyt.handle.hooks import capturing, hook
 from lazyt.handle.tensor import Tensor
+from lazyt.ir.forms import PLACED
 from lazyt.ir.graph import Node, source_text, user_position
+from lazyt.ops.leaves import CONST
 from lazyt.ops.parallel import collectives as build
 from lazyt.ops.parallel import sums
 from lazyt.ops.parallel.collectives import Ranks
 from lazyt.plan import planning
 from lazyt.plan.control import collectives as running
+from lazyt.plan.control.schedules import Schedule, bottom, collectives_of, schedule
+from lazyt.plan.steps import Planner
 
 __all__ = [
     "all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_reduce",
@@ -48,7 +53,9 @@ def _tell_capture(node: Node) -> None:
 
 
 build.on_made += [running.made, _tell_capture]
-on_destroy += [lambda: running.settle(planning.realize), running.forget]
+on_destroy += [
+    lambda: running.settle(planning.realize), running.forget, lambda: _schedules.clear()
+]  # fmt: skip
 pending.before_realizing.append(lambda: running.advance(planning.realize))
 
 Written = list[tuple[Tensor, Node]]
@@ -152,7 +159,46 @@ def all_reduce(
     found = _member(group)
     if found is None:
         return None
-    return finish([(tensor, sums.all_reduce(node, found[1], reduction_of(op)))], async_op)
+    ranks, reduction = found[1], reduction_of(op)
+    if not async_op and ranks.size > 1:
+        total = _all_reduce_at_once(node, ranks, reduction)
+        if total is not None:
+            with no_grad():
+                assign_value(tensor, total)
+            return None
+    return finish([(tensor, sums.all_reduce(node, ranks, reduction))], async_op)
+
+
+#: Schedules of sums by what they are sums of, and the line that asks for them.
+_schedules: dict[Any, Schedule] = {}
+_MOST_SCHEDULES = 256
+
+
+def _all_reduce_at_once(node: Node, ranks: Ranks, reduction: str) -> Node | None:
+    """The sum of a value that is there, by the schedule of the last one like it; None where a value
+    is not there, or where a graph is wanted."""
+    value = bottom(node)
+    data = value.data
+    if data is None or hook.watcher is not None or config.eager or config.interpret:
+        return None
+    if value.op is CONST or node.form < PLACED or not node.size:
+        return None
+    key = node.type, ranks, reduction, user_position(), config.of_plans
+    found = _schedules.get(key)
+    if found is None:
+        leaf = ops.input_(node.shape, node.dtype, data)
+        root = sums.all_reduce(leaf, ranks, reduction)
+        calls = collectives_of([root], ())
+        running.take(calls)
+        made = schedule([root], calls, {}, Planner(planning.realize, planning.prepare))
+        if made is None:
+            return None
+        made.leaves = []  # they would hold on to values
+        if len(_schedules) >= _MOST_SCHEDULES:
+            _schedules.clear()
+        found = _schedules[key] = made
+    (total,) = found.run([data])
+    return ops.input_(node.shape, node.dtype, total)
 
 
 def all_reduce_coalesced(

@@ -544,6 +544,6 @@ def _release_buffers(steps: Sequence[Step], results: Sequence[int]) -> list[list
 
 
 __all__ = [
-    "Compute", "Schedule", "Start", "Wait", "collectives_of", "overlap_transfers",
+    "Compute", "Schedule", "Start", "Wait", "bottom", "collectives_of", "overlap_transfers",
     "place_collectives", "schedule",
 ]  # fmt: skip

@@ -20,6 +20,8 @@ from lazyt.runtime.ranks.member import Member, RankFailure
 #: How long a rank looks without a pause, in seconds: at least, and for each byte that moves. What
 #: moves does so while somebody looks. Then it sleeps between two looks, in seconds at most.
 _LOOKING, _PER_BYTE, _SLEEP = 0.01, 1 / 100e6, 0.001
+#: How long a rank waits before it tells the hub what it has come to, in seconds.
+_UNSAID = 0.005
 #: How many looks there are between two at the clock and at the others.
 _LOOKS = 64
 #: Seconds in which something arrives that a rank has sent before it ended.
@@ -177,7 +179,8 @@ class Group:
                     continue
                 now = time.monotonic()
                 if self.member is not None:
-                    self.member.catch_up()
+                    if now > begin + _UNSAID:
+                        self.member.catch_up()
                     self.member.check()
                 if now < looking:
                     os.sched_yield()
