@@ -17,6 +17,9 @@ from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import int32
 from lazyt.ops.parallel import collectives as build
 from lazyt.ops.parallel import sums
+from lazyt.plan import planning
+from lazyt.plan.control import collectives as running
+from lazyt.runtime.ranks.links import link_of
 
 __all__: list[str] = []
 
@@ -30,15 +33,21 @@ class Buckets:
     Args:
         parameters: those that require gradients.
         group: the ranks.
-        size: bytes of a bucket.
+        size: bytes of a bucket; None for what the measured link of the group is good for.
 
     Attributes:
         groups: the parameters of each bucket: of one dtype.
         missing: of each bucket, the numbers of those without a gradient so far.
+        size: bytes of a bucket.
         next: the first bucket whose sum is not started: all ranks start them in one order.
     """
 
-    def __init__(self, parameters: Sequence[Tensor], group: ProcessGroup, size: int) -> None:
+    def __init__(self, parameters: Sequence[Tensor], group: ProcessGroup, size: int | None) -> None:
+        first = _FIRST
+        if size is None:
+            running.start_made(planning.realize)
+            size = first = link_of(group._group).message
+        self.size = size
         self.groups: list[list[Tensor]] = []
         self._home: dict[Tensor, tuple[int, int]] = {}
         room, dtype = 0, None
@@ -46,7 +55,7 @@ class Buckets:
             nbytes = parameter.numel() * parameter.element_size()
             if parameter.dtype is not dtype or room < nbytes:
                 self.groups.append([])
-                room = min(size, _FIRST) if len(self.groups) == 1 else size
+                room = min(size, first) if len(self.groups) == 1 else size
                 dtype = parameter.dtype
             self._home[parameter] = len(self.groups) - 1, len(self.groups[-1])
             self.groups[-1].append(parameter)

@@ -55,7 +55,9 @@ class DistributedDataParallel(Module):
         broadcast_buffers: whether each forward gives the first rank's buffers to all.
         init_sync: whether all ranks begin with the first rank's values.
         process_group: the ranks, all by default.
-        bucket_cap_mb: size of a bucket, 25 MB by default.
+        bucket_cap_mb: size of a bucket. By default the ranks measure latency and bandwidth between
+            them, once for a group, and take buckets that are worth their latency: the bits of the
+            averages do not depend on it.
         find_unused_parameters: whether some parameters may get no gradient: those that other ranks
             use count as zeros, others keep the gradient that they have, None at first.
         check_reduction, gradient_as_bucket_view, static_graph, mixed_precision,
@@ -115,7 +117,7 @@ class DistributedDataParallel(Module):
                 "DistributedDataParallel is not needed when a module doesn't have any parameter "
                 "that requires a gradient."
             )
-        size = int((25 if bucket_cap_mb is None else bucket_cap_mb) * (1 << 20))
+        size = None if bucket_cap_mb is None else int(bucket_cap_mb * (1 << 20))
         object.__setattr__(self, "_buckets", gradients.Buckets(learned, group, size))
         object.__setattr__(self, "_learned", learned)
         self._expected = False

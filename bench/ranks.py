@@ -1,0 +1,274 @@
+"""Times several ranks on one machine.
+
+    python bench/ranks.py bandwidth             # all_reduce beside mpi4py's Allreduce
+    python bench/ranks.py gpt                   # a training step on one rank and on two
+    python bench/ranks.py hidden [--mbit 1000]  # how much of the transfers a step hides
+
+Each rank has one thread. What is compared alternates, and the best of many counts. ``hidden`` slows
+transfers down to a link of so many megabits per second: an engine that holds each back until its
+bytes would have passed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+Function = Callable[[], Any]
+
+
+class Wire:
+    """A link that sends one thing after the other.
+
+    Attributes:
+        rate: bytes a second; it passes everything at once while that is 0.
+        busy: seconds that it has been sending.
+    """
+
+    def __init__(self, rate: float, latency: float = 5e-5) -> None:
+        self.rate, self.latency = rate, latency
+        self.free = self.busy = 0.0
+
+    def send(self, nbytes: int) -> float:
+        """When so many bytes have passed."""
+        if not self.rate:
+            return 0.0
+        seconds = nbytes / self.rate
+        self.busy += seconds
+        self.free = max(time.monotonic(), self.free) + seconds
+        return self.free + self.latency
+
+
+class Held:
+    """A transfer that is complete no sooner than a wire allows."""
+
+    def __init__(self, inner: Any, until: float) -> None:
+        self.inner, self.until = inner, until
+
+    def test(self) -> bool:
+        """Whether it is complete."""
+        return bool(self.inner.test()) and time.monotonic() >= self.until
+
+
+class Throttled:
+    """A communicator behind a wire."""
+
+    def __init__(self, inner: Any, wire: Wire) -> None:
+        self.inner, self.wire = inner, wire
+        self.rank, self.size = inner.rank, inner.size
+
+    def all_gather(self, source: Any, target: Any) -> Held:
+        """See ``Communicator``."""
+        until = self.wire.send(source.nbytes * (self.size - 1))
+        return Held(self.inner.all_gather(source, target), until)
+
+    def all_to_all(
+        self, source: Any, sent: Sequence[int], target: Any, received: Sequence[int]
+    ) -> Held:
+        """See ``Communicator``."""
+        until = self.wire.send(sum(sent) - sent[self.rank])
+        return Held(self.inner.all_to_all(source, sent, target, received), until)
+
+    def broadcast(self, memory: Any, root: int) -> Held:
+        """See ``Communicator``."""
+        until = self.wire.send(memory.nbytes if root == self.rank else 0)
+        return Held(self.inner.broadcast(memory, root), until)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+def throttle(rate: float) -> Wire:
+    """Puts a wire before the group of all ranks."""
+    import lazyt.distributed as dist
+
+    wire, group = Wire(rate), dist.group.WORLD._group
+    group.lanes = tuple(Throttled(comm, wire) for comm in group.lanes)
+    return wire
+
+
+def best(functions: dict[str, Function], times: int, before: Function) -> dict[str, list[float]]:
+    """The seconds of each, alternately."""
+    found: dict[str, list[float]] = {name: [] for name in functions}
+    for _ in range(times):
+        for name, function in functions.items():
+            before()
+            begin = time.perf_counter()
+            function()
+            found[name].append(time.perf_counter() - begin)
+    return found
+
+
+def bandwidth(options: argparse.Namespace) -> None:
+    """``all_reduce`` of several sizes, and mpi4py's ``Allreduce``."""
+    import numpy as np
+    from mpi4py import MPI
+
+    import lazyt
+    import lazyt.distributed as dist
+
+    comm = MPI.COMM_WORLD.Dup()
+    if dist.get_rank() == 0:
+        print(f"{'bytes':>9}  {'mpi4py':>9}  {'all_reduce':>10}  {'captured':>9}  ratios")
+    for power in (10, 14, 18, 20, 22, 24, 26):
+        count = (1 << power) // 4
+        a, b = np.ones(count, np.float32), np.empty(count, np.float32)
+        x = lazyt.ones(count) * 2
+        y = (lazyt.ones(count) * 2).realize()
+        x.realize()
+
+        @lazyt.jit
+        def captured(y: Any) -> Any:
+            total = y.clone()
+            dist.all_reduce(total)
+            return total
+
+        functions: dict[str, Function] = {
+            "raw": lambda a=a, b=b: comm.Allreduce(a, b),
+            "lazyt": lambda x=x: dist.all_reduce(x),
+            "captured": lambda f=captured, y=y: f(y).realize(),
+        }
+        best(functions, 4, comm.Barrier)
+        found = best(functions, max(8, min(100, (1 << 28) >> power)), comm.Barrier)
+        raw, own, replay = (min(found[name]) for name in functions)
+        if dist.get_rank() == 0:
+            micro = [f"{value * 1e6:.0f} us" for value in (raw, own, replay)]
+            print(f"{1 << power:9}  {micro[0]:>9}  {micro[1]:>10}  {micro[2]:>9}  "
+                  f"{raw / own:.2f} {raw / replay:.2f}", flush=True)  # fmt: skip
+
+
+def _gpt() -> tuple[Any, Any, Any]:
+    """The example's module, a network and a batch that all ranks have."""
+    sys.path.insert(0, str(ROOT / "examples"))
+    import char_gpt
+    import torch
+
+    torch.manual_seed(1)
+    text = char_gpt.Text()
+    net = char_gpt.GPT(len(text.letters))
+    return char_gpt, net, char_gpt.draw_batch(text.train)
+
+
+def _steps(kind: str, parallel: bool) -> tuple[Function, Any]:
+    """A training step on this rank's part of the batch, or on all of it; and the network."""
+    import torch
+    import torch.distributed as dist
+
+    example, net, batch = _gpt()
+    if parallel:
+        rank, size = dist.get_rank(), dist.get_world_size()
+        batch = batch[rank * len(batch) // size : (rank + 1) * len(batch) // size].clone()
+        wrapped = torch.nn.parallel.DistributedDataParallel(net)
+        wrapped.loss = lambda codes: torch.nn.functional.cross_entropy(
+            wrapped(codes[:, :-1]).flatten(0, 1), codes[:, 1:].flatten()
+        )
+    else:
+        wrapped = net
+    optimizer, _ = example.make_optimizer(net, 100)
+
+    def step(codes: Any) -> Any:
+        optimizer.zero_grad()
+        loss = wrapped.loss(codes)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+        return loss.detach()
+
+    called = torch.compile(step) if kind == "captured" else step
+    parameter = next(net.parameters())
+
+    def run() -> None:
+        called(batch).item()
+        parameter.sum().item()
+
+    return run, wrapped
+
+
+def gpt(options: argparse.Namespace) -> None:
+    """A step of the example's GPT: 16 pieces on one rank, and 8 on each of two."""
+    import torch.distributed as dist
+
+    rank = dist.get_rank()
+    for kind in ("eager", "captured"):
+        alone, _ = _steps(kind, False)
+        both, _ = _steps(kind, True)
+        for _ in range(4):
+            if rank == 0:
+                alone()
+            both()
+        times: dict[str, list[float]] = {"one": [], "two": []}
+        for _ in range(options.times):
+            dist.barrier()
+            if rank == 0:
+                begin = time.perf_counter()
+                alone()
+                times["one"].append(time.perf_counter() - begin)
+            dist.barrier()
+            begin = time.perf_counter()
+            both()
+            times["two"].append(time.perf_counter() - begin)
+        if rank == 0:
+            one, two = min(times["one"]), min(times["two"])
+            print(f"{kind}: one rank {one * 1e3:.1f} ms, two ranks {two * 1e3:.1f} ms, "
+                  f"{one / two:.2f} times", flush=True)  # fmt: skip
+
+
+def hidden(options: argparse.Namespace) -> None:
+    """A step of the GPT on two ranks, behind a slow link and without it."""
+    import torch.distributed as dist
+
+    rate = options.mbit * 1e6 / 8
+    wire = throttle(rate)
+    for kind in ("eager", "captured"):
+        both, net = _steps(kind, True)  # buckets are sized by the slow link
+        for _ in range(4):
+            both()
+        times: dict[float, list[float]] = {0.0: [], rate: []}
+        busy = 0.0
+        for _ in range(options.times):
+            for wire.rate in times:
+                dist.barrier()
+                wire.busy = 0.0
+                begin = time.perf_counter()
+                both()
+                times[wire.rate].append(time.perf_counter() - begin)
+                busy = wire.busy or busy
+        plain, slow = min(times[0.0]), min(times[rate])
+        if dist.get_rank() == 0:
+            share = 1 - (slow - plain) / busy
+            print(f"{kind}: {len(net._buckets.groups)} buckets of {net._buckets.size} bytes, step "
+                  f"{plain * 1e3:.1f} ms, behind {options.mbit} Mbit/s {slow * 1e3:.1f} ms, "
+                  f"transfers {busy * 1e3:.1f} ms, {share:.0%} hidden", flush=True)  # fmt: skip
+
+
+def main() -> int:
+    """Starts two ranks, or is one of them."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("what", choices=["bandwidth", "gpt", "hidden"])
+    parser.add_argument("--times", type=int, default=15)
+    parser.add_argument("--mbit", type=float, default=1000)
+    options = parser.parse_args()
+    if "RANK" not in os.environ:
+        command = [sys.executable, "-m", "lazyt.distributed.run", "--nproc-per-node", "2",
+                   "--lazyt", __file__, *sys.argv[1:]]  # fmt: skip
+        environment = os.environ | {"LAZYT_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        return subprocess.call(command, env=environment)
+    import lazyt.distributed as dist
+
+    dist.init_process_group("gloo")
+    {"bandwidth": bandwidth, "gpt": gpt, "hidden": hidden}[options.what](options)
+    dist.destroy_process_group()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
