@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from lazyt import ops
 from lazyt.distributed.collectives import value_of
 from lazyt.distributed.process_groups import ProcessGroup, get_group_rank, group_of
 from lazyt.distributed.works import TransferWork, Work
-from lazyt.errors import LazinessError, LazytError
+from lazyt.errors import LazinessError, LazytError, ShapeError
 from lazyt.handle import pending
 from lazyt.handle.dispatch import assign_value
 from lazyt.handle.grad_mode import no_grad
 from lazyt.handle.hooks import hook
 from lazyt.handle.tensor import Tensor
+from lazyt.ir.graph import Node
 from lazyt.plan import planning
 from lazyt.plan.control import collectives as running
 from lazyt.runtime.memory import Buffer
+from lazyt.runtime.ranks.engine import TooLong
 from lazyt.runtime.ranks.groups import as_bytes
 
 __all__ = ["P2POp", "batch_isend_irecv", "irecv", "isend", "recv", "send"]
@@ -112,13 +115,38 @@ def irecv(
     buffer = Buffer(node.nbytes)
     shape, dtype = node.shape, node.dtype
 
-    def write(_: Any) -> None:
+    def write(transfer: Any) -> None:
+        if getattr(transfer, "count", node.nbytes) not in (-1, node.nbytes):
+            raise _misfit(node, f"{transfer.count} bytes")
         with no_grad():
             assign_value(tensor, ops.input_(shape, dtype, buffer))
 
     memory = as_bytes(buffer, node.nbytes)
     transfer = found._group.comm.receive(memory, source, tag)
-    return TransferWork(transfer, found._group, done=write, peers=peers_of(found, source))
+    return _Received(node, transfer, found._group, done=write, peers=peers_of(found, source))
+
+
+class _Received(TransferWork):
+    """What is received into a tensor, which has to have the sender's size."""
+
+    def __init__(self, node: Node, *rest: Any, **more: Any) -> None:
+        super().__init__(*rest, **more)
+        self._node = node
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Waits until it is there. Raises ShapeError for another number of bytes, RankFailure and
+        DistributedError."""
+        try:
+            return super().wait(timeout)
+        except TooLong:
+            raise _misfit(self._node, "more") from None
+
+
+def _misfit(node: Node, came: str) -> ShapeError:
+    return ShapeError(
+        f"recv: the tensor is {node.dtype.name}{list(node.shape)}, {node.nbytes} bytes, and {came} "
+        "came: it needs the shape and the dtype of what is sent"
+    )
 
 
 def send(

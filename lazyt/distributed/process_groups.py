@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlparse
 
+from lazyt.distributed.elastic import is_launched, write_failure
 from lazyt.distributed.stores import HubStore, Store
 from lazyt.errors import DistributedError
 from lazyt.ops.parallel.collectives import Ranks
@@ -480,7 +481,11 @@ def _watch_errors() -> None:
     before = sys.excepthook
 
     def tell(kind: type[BaseException], error: BaseException, tb: TracebackType | None) -> None:
-        before(kind, error, tb)
+        write_failure(error)
+        if isinstance(error, RankFailure) and is_launched():  # the launcher names the first one
+            print(f"lazyt: rank {os.environ.get('RANK')} ends: {error}", file=sys.stderr)
+        else:
+            before(kind, error, tb)
         if _now.member is not None and not isinstance(error, RankFailure):
             last = traceback.extract_tb(tb)[-1:]
             where = f" at {last[0].filename}:{last[0].lineno}" if last else ""

@@ -109,3 +109,21 @@ dist.recv(x, 1)
     first, second = finish(start(program, 2, tmp_path))
     assert first.status == 1 and "[1.0, 1.0]" in first.text
     assert "rank 1 has ended, and has not sent" in first.text and second.status == 0, second.text
+
+
+def test_recv_of_another_size(tmp_path: Path) -> None:
+    program = """
+for count in (4, 2):
+    if rank == 1:
+        dist.send(lazyt.ones(count), 0)
+    else:
+        try:
+            dist.recv(lazyt.zeros(3), 1)
+        except ValueError as error:
+            print(type(error).__name__, error)
+dist.barrier()
+"""
+    first, _ = finish(start(BEGIN + program, 2, tmp_path))
+    assert first.status == 0, first.text
+    assert "ShapeError recv: the tensor is float32[3], 12 bytes, and more came" in first.text
+    assert "ShapeError recv: the tensor is float32[3], 12 bytes, and 8 bytes came" in first.text

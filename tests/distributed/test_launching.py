@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,93 @@ def test_the_launchers_end_is_that_of_the_ranks(tmp_path: Path) -> None:
     for rank in ranks:
         with pytest.raises(ProcessLookupError):
             os.kill(rank, 0)
+
+
+def _launch(folder: Path, program: str, *options: str) -> subprocess.CompletedProcess[str]:
+    (folder / "program.py").write_text(BEGIN + textwrap.dedent(program))
+    command = [sys.executable, "-m", "lazyt.distributed.run", "--nproc-per-node", "2", *options]
+    return subprocess.run(
+        [*command, "program.py"], env=environment(), cwd=folder, text=True, capture_output=True,
+        timeout=200,
+    )  # fmt: skip
+
+
+RESUMED = """
+from lazyt.distributed.elastic import record
+turn = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+@record
+def main():
+    x, step = lazyt.zeros(2), 0
+    if os.path.exists("checkpoint"):
+        x, step = lazyt.load("checkpoint")
+    while step < 6:
+        dist.all_reduce(x := x + rank + step)
+        step += 1
+        if step % 2 == 0:
+            dist.barrier()
+            if rank == 0:
+                lazyt.save((x, step), "new")
+                os.replace("new", "checkpoint")
+            dist.barrier()
+        if turn == 0 and step == 3 and rank == 1:
+            {failure}
+    print(f"rank {rank} of {size}: turn {turn} {x.tolist()}")
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("failure", "why"),
+    [
+        ("raise KeyError('no data')", "KeyError: 'no data', at "),
+        ("os.kill(os.getpid(), 9)", "it was ended by SIGKILL"),
+    ],
+)
+def test_ranks_are_started_again(tmp_path: Path, failure: str, why: str) -> None:
+    x = 0.0
+    for step in range(6):
+        x = 2 * x + 2 * step + 1
+    done = _launch(
+        tmp_path, RESUMED.replace("{failure}", failure), "--max-restarts", "2", "--nnodes", "1:4"
+    )
+    assert done.returncode == 0, done.stderr
+    for rank in range(2):
+        assert f"rank {rank} of 2: turn 1 {[x, x]}" in done.stdout
+    assert done.stderr.count("has failed first") == 1
+    assert "rank 1 has failed first (process " in done.stderr and why in done.stderr
+    assert "starts all 2 ranks again (1 of 2)" in done.stderr
+
+
+def test_the_launcher_names_the_first_failure(tmp_path: Path) -> None:
+    """The others end because of it: they say so in a line, without a traceback."""
+    program = """
+    if rank == 0:
+        raise KeyError("no data")
+    dist.all_reduce(lazyt.ones(3))
+    """
+    done = _launch(tmp_path, program, "--max-restarts", "0")
+    assert done.returncode == 1
+    assert done.stderr.count("Traceback") == 1, done.stderr
+    assert "rank 0 has failed first (process " in done.stderr
+    assert "lazyt: rank 1 ends: rank 0 has failed: KeyError: 'no data'" in done.stderr
+    assert "again" not in done.stderr
+
+
+def test_kill_under_mpiexec(tmp_path: Path) -> None:
+    """Ranks that ``mpiexec`` has started end, too, when one is killed."""
+    program = """
+    import signal, time
+    x = lazyt.ones(2)
+    dist.all_reduce(x)
+    if rank == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    while True:
+        dist.all_reduce(x)
+    """
+    (tmp_path / "program.py").write_text(BEGIN + textwrap.dedent(program))
+    mpiexec = Path(sys.executable).parent / "mpiexec"
+    done = subprocess.run(
+        [str(mpiexec), "-n", "4", sys.executable, "program.py"], env=environment(), cwd=tmp_path,
+        text=True, capture_output=True, timeout=200,
+    )  # fmt: skip
+    assert done.returncode != 0

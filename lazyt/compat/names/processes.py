@@ -126,7 +126,7 @@ MODULES: Table = {
     "distributed.elastic": {},
     "distributed.elastic.multiprocessing": {},
     "distributed.elastic.multiprocessing.errors": {
-        _ALONE: "record",
+        Served("lazyt.distributed.elastic"): "record",
         _MANY: "ChildFailedError ErrorHandler ProcessFailure",
     },
     "distributed.fsdp": {

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 __all__ = [
-    "NO_GROUPS", "no", "record", "require_initialized",
+    "NO_GROUPS", "no", "require_initialized",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -32,8 +32,3 @@ def require_initialized(func: F) -> F:
         )
 
     return refused  # type: ignore[return-value]
-
-
-def record(fn: F, error_handler: Any = None) -> F:
-    """The function: its errors are shown by Python."""
-    return fn

@@ -11,6 +11,13 @@ from lazyt.errors import DistributedError
 Bytes = Any
 
 
+class TooLong(DistributedError):
+    """More bytes came than there was room for."""
+
+    def __init__(self) -> None:
+        super().__init__("another rank has sent more bytes than this one has room for")
+
+
 class Transfer(Protocol):
     """Something that is under way."""
 

@@ -14,7 +14,7 @@ import numpy as np
 from lazyt.errors import DistributedError
 from lazyt.runtime import events
 from lazyt.runtime.memory import Buffer
-from lazyt.runtime.ranks.engine import Communicator, Transfer
+from lazyt.runtime.ranks.engine import Communicator, TooLong, Transfer
 from lazyt.runtime.ranks.member import Member, RankFailure
 
 #: How long a rank looks without a pause, in seconds: at least, and for each byte that moves. What
@@ -193,7 +193,7 @@ class Group:
                     raise DistributedError(self._late(number, now - begin, lane))
                 time.sleep(min(_SLEEP, (now - looking) * 0.01))
         except DistributedError as error:
-            if self.member is None or isinstance(error, RankFailure):
+            if self.member is None or isinstance(error, (RankFailure, TooLong)):
                 raise
             failed = self.member.reason(0.5)  # what another rank did comes first
             raise (failed or error) from None

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lazyt.errors import DistributedError
-from lazyt.runtime.ranks.engine import Bytes, Transfer
+from lazyt.runtime.ranks.engine import Bytes, TooLong, Transfer
 
 #: Variables by which launchers of MPI programs tell a process that it is one of several.
 _LAUNCHED = (
@@ -88,13 +88,13 @@ def abandon() -> None:
 class _Moving:
     """Requests of MPI that are under way, with the memory that they use."""
 
-    __slots__ = ("_memory", "_mpi", "_requests", "source")
+    __slots__ = ("_memory", "_mpi", "_requests", "count", "source")
 
     def __init__(self, mpi: Any, requests: list[Any], *memory: Bytes) -> None:
         self._mpi = mpi
         self._requests = requests
         self._memory = memory
-        self.source = -1
+        self.source = self.count = -1
 
     def test(self) -> bool:
         """Whether it is complete."""
@@ -107,10 +107,13 @@ class _Moving:
                     done = self._requests[0].Test(status)
                     if done:
                         self.source = status.Get_source()
+                        self.count = status.Get_count(self._mpi.BYTE)
                 else:
                     done = self._mpi.Request.Testall(self._requests)
             except self._mpi.Exception as error:
                 self._requests = []
+                if error.Get_error_class() == self._mpi.ERR_TRUNCATE:
+                    raise TooLong from None
                 raise DistributedError(f"MPI: {error}") from None
         if done:
             self._requests, self._memory = [], ()
