@@ -117,7 +117,7 @@ def _start_ready(realize: Realize) -> None:
         while at < len(_made):
             params: CollectiveParams = _made[at].params
             lane = params.group, params.lane
-            if lane in behind or not all(map(is_complete, _before(_made[at].inputs[0]))):
+            if lane in behind or (at and not _is_agreed(_made[at])) or not _is_ready(_made[at]):
                 behind.add(lane)
                 at += 1
             else:
@@ -125,6 +125,17 @@ def _start_ready(realize: Realize) -> None:
                 at, behind = 0, set()
     finally:
         _advancing.pop()
+
+
+def _is_ready(call: Node) -> bool:
+    """Whether the operand of a collective can be computed without a pause."""
+    return all(map(is_complete, _before(call.inputs[0])))
+
+
+def _is_agreed(call: Node) -> bool:
+    """Whether all ranks have come to the line of a collective before: the first time they wait for
+    each other."""
+    return named(call.params.group).knows(description(call), source_text(call.source))
 
 
 def _start_at(place: int, realize: Realize) -> None:

@@ -100,6 +100,10 @@ class Group:
                 raise DistributedError(self._late(number, seconds or 0.0, lane))
         return number
 
+    def knows(self, text: str, line: str) -> bool:
+        """Whether ``come_to`` would return at once."""
+        return self.member is None or (text, line) in self._known
+
     def come_to_all(self, calls: Sequence[tuple[str, str]], lane: int, key: str, ask: bool) -> int:
         """Says that this rank comes to the next collectives of a lane, which it will start without
         another word. Returns the number of the first. Raises as ``come_to`` does.
