@@ -56,6 +56,9 @@ class Communicator(Protocol):
     def barrier(self) -> Transfer:
         """Complete when all ranks have come to it."""
 
+    def move(self) -> None:
+        """Moves on what is under way, in all groups."""
+
     def twin(self) -> Communicator:
         """Another one of the same ranks, whose operations have an order of their own. All ranks
         call this."""
@@ -106,6 +109,9 @@ class Alone:
     def barrier(self) -> Transfer:
         """Nothing."""
         return Done()
+
+    def move(self) -> None:
+        """Nothing."""
 
     def twin(self) -> Communicator:
         """Itself."""

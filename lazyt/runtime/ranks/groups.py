@@ -96,7 +96,9 @@ class Group:
                 self._known.add((text, line))
                 seconds = self.patience if patience is None else patience
             name = self._lane_name(lane)
-            if not self.member.come_to(name, self.ranks, number, text, line, seconds):
+            if not self.member.come_to(
+                name, self.ranks, number, text, line, seconds, self.comm.move
+            ):
                 raise DistributedError(self._late(number, seconds or 0.0, lane))
         return number
 
@@ -118,7 +120,9 @@ class Group:
         if self.member is None:
             return number
         name, seconds = self._lane_name(lane), self.patience if ask else None
-        if not self.member.come_to_all(name, self.ranks, number, calls, key, seconds):
+        if not self.member.come_to_all(
+            name, self.ranks, number, calls, key, seconds, self.comm.move
+        ):
             raise DistributedError(self._late(number, seconds or 0.0, lane))
         return number
 

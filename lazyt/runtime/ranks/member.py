@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazyt.errors import DistributedError
@@ -18,6 +18,8 @@ from lazyt.runtime.ranks.messages import Closed, receive, send
 _RETRY = 0.05
 
 
+#: Seconds after which a rank that waits for others moves on what is under way.
+_MOVING = 0.001
 #: How many collectives at most a rank has come to without telling the hub.
 _UNSAID = 256
 
@@ -100,6 +102,10 @@ class Client:
     def close(self) -> None:
         """Ends this thread's connection."""
         self._own.connection = None
+
+
+def _nothing() -> None:
+    """Nothing is under way."""
 
 
 class Member:
@@ -197,17 +203,23 @@ class Member:
         text: str,
         line: str,
         seconds: float | None,
+        move: Callable[[], None] = _nothing,
     ) -> bool:
         """Says that this rank comes to a collective, and waits up to ``seconds`` (None: not at all)
-        until all ranks of the group have, and agree. False when they have not come. Raises
+        until all ranks of the group have, and agree; meanwhile ``move`` moves on what is under way,
+        which another rank may wait for before it comes. False when they have not come. Raises
         RankFailure when they do not agree, or a rank has failed."""
         self.check()
         message = {"do": "call", "group": group, "ranks": ranks, "number": number, "text": text,
                    "line": line, "ask": seconds is not None}  # fmt: skip
-        return self._come(message, (group, number), seconds)
+        return self._come(message, (group, number), seconds, move)
 
     def _come(
-        self, message: dict[str, Any], wanted: tuple[str, int], seconds: float | None
+        self,
+        message: dict[str, Any],
+        wanted: tuple[str, int],
+        seconds: float | None,
+        move: Callable[[], None],
     ) -> bool:
         if seconds is None:
             with self._writing:
@@ -219,10 +231,14 @@ class Member:
             self._say(message)
         except Closed as error:
             raise (self.reason(1.0) or error) from None
+        end = time.monotonic() + seconds
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self.failure or wanted in self._agreed, _MOVING)
+                if self.failure or wanted in self._agreed or time.monotonic() > end:
+                    break
+            move()
         with self._changed:
-            self._changed.wait_for(
-                lambda: self.failure or wanted in self._agreed, min(seconds, threading.TIMEOUT_MAX)
-            )
             agreed = wanted in self._agreed
             self._agreed.discard(wanted)
         self.check()
@@ -236,6 +252,7 @@ class Member:
         calls: Sequence[tuple[str, str]],
         key: str,
         seconds: float | None,
+        move: Callable[[], None] = _nothing,
     ) -> bool:
         """As ``come_to``, for several collectives that follow each other. What they are is said
         where ``seconds`` are given; later ``key`` stands for it."""
@@ -244,7 +261,7 @@ class Member:
                    "ask": seconds is not None}  # fmt: skip
         if seconds is not None:
             message["calls"] = calls
-        return self._come(message, (group, number), seconds)
+        return self._come(message, (group, number), seconds, move)
 
     def reason(self, seconds: float) -> RankFailure | None:
         """What has failed somewhere; waits for it, as it may still be on its way."""

@@ -187,6 +187,11 @@ class MpiCommunicator:
         """See ``Communicator``."""
         return self._started(self._comm.Ibarrier, memory=())
 
+    def move(self) -> None:
+        """See ``Communicator``."""
+        with _lock:
+            self._comm.Iprobe()
+
     def twin(self) -> MpiCommunicator:
         """See ``Communicator``."""
         with _lock:
