@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 from lazyt import ops
@@ -20,7 +19,6 @@ from lazyt.ir.graph import Node
 from lazyt.plan import planning
 from lazyt.plan.control import collectives as running
 from lazyt.runtime.memory import Buffer
-from lazyt.runtime.ranks.engine import TooLong
 from lazyt.runtime.ranks.groups import as_bytes
 
 __all__ = ["P2POp", "batch_isend_irecv", "irecv", "isend", "recv", "send"]
@@ -123,23 +121,10 @@ def irecv(
 
     memory = as_bytes(buffer, node.nbytes)
     transfer = found._group.comm.receive(memory, source, tag)
-    return _Received(node, transfer, found._group, done=write, peers=peers_of(found, source))
-
-
-class _Received(TransferWork):
-    """What is received into a tensor, which has to have the sender's size."""
-
-    def __init__(self, node: Node, *rest: Any, **more: Any) -> None:
-        super().__init__(*rest, **more)
-        self._node = node
-
-    def wait(self, timeout: timedelta | None = None) -> bool:
-        """Waits until it is there. Raises ShapeError for another number of bytes, RankFailure and
-        DistributedError."""
-        try:
-            return super().wait(timeout)
-        except TooLong:
-            raise _misfit(self._node, "more") from None
+    return TransferWork(
+        transfer, found._group, done=write, peers=peers_of(found, source),
+        refuse=lambda: _misfit(node, "more"),
+    )  # fmt: skip
 
 
 def _misfit(node: Node, came: str) -> ShapeError:

@@ -13,7 +13,7 @@ from lazyt.ir.graph import Node
 from lazyt.ops.parallel.collectives import REDUCTIONS
 from lazyt.plan import planning
 from lazyt.plan.control import collectives
-from lazyt.runtime.ranks.engine import Transfer
+from lazyt.runtime.ranks.engine import TooLong, Transfer
 from lazyt.runtime.ranks.groups import Group
 
 __all__ = ["ReduceOp", "Work"]
@@ -135,6 +135,7 @@ class TransferWork(Work):
         done: called once, with the transfer, when it is complete.
         patience: seconds, the group's by default.
         peers: the ranks among all that can complete it, if these are not all.
+        refuse: the error where more comes than there is room for.
     """
 
     def __init__(
@@ -145,8 +146,10 @@ class TransferWork(Work):
         done: Callable[[Any], None] | None = None,
         patience: float | None = None,
         peers: Sequence[int] = (),
+        refuse: Callable[[], Exception] | None = None,
     ) -> None:
         super().__init__()
+        self._refuse = refuse
         self._peers = peers
         self._transfer: Transfer | None = transfer
         self._group, self._number, self._done = group, number, done
@@ -158,7 +161,10 @@ class TransferWork(Work):
         transfer = self._transfer
         if transfer is not None:
             seconds = self._patience if timeout is None else timeout.total_seconds()
-            self._group.wait(transfer, self._number, seconds, self._peers)
+            try:
+                self._group.wait(transfer, self._number, seconds, self._peers)
+            except TooLong as error:
+                raise (self._refuse() if self._refuse is not None else error) from None
             self._transfer = None
             self._source = getattr(transfer, "source", -1)
             if self._done is not None:

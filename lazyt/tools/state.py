@@ -76,6 +76,9 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "_made": ("atomic", "queues of a device that streams share"),
         "_turns": ("atomic", "which of the queues is next"),
     },
+    "distributed.collectives": {
+        "_schedules": ("atomic", "schedules of sums, by type, group and line"),
+    },
     "distributed.device_mesh": {"_entered": ("user", "meshes whose with blocks this is")},
     "distributed.process_groups": {
         "_hooked": ("atomic", "whether the end of the process is watched"),
@@ -298,6 +301,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "runtime.events": {"_events": ("atomic", "what was compiled and captured lately, and why")},
     "runtime.memory": {"pool": ("runtime.memory.pool.lock", "free memory of the host")},
     "runtime.ranks.groups": {"groups": ("runtime.ranks.groups._adding", "groups of ranks by name")},
+    "runtime.ranks.links": {"_known": ("atomic", "links that were measured, by group")},
     "runtime.winners": {"known": ("atomic", "what tuning found, as read from disk")},
     "serialization": {"_allowed": ("user", "add_safe_globals")},
     "serialization.writing": {"_names": ("atomic", "memo: names that pickles hold")},
