@@ -91,6 +91,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "_recorder": ("user", "explain_partition"),
         "_shared": ("atomic", "the same by memory that storages share"),
     },
+    "distributed.tensor.making": {"_agreed": ("atomic", "meshes with one state of random numbers")},
     "distributed.tensor.layouts": {"_meshes": ("atomic", "meshes by the groups of their lines")},
     "distributions.constraint_registry": {
         "biject_to": ("import", "bijections by constraint"),
@@ -309,6 +310,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "testing.structural_ops": {"STRUCTURAL": ("import", "how random graphs use each op")},
     "transforms.derivations": {"known": ("atomic", "memo: derivatives of structures")},
     "transforms.partition.partition": {
+        "_decisions": ("atomic", "memo: how ops are divided"),
         "_known": ("atomic", "memo: parts of values, weakly"),
         "_turn": ("atomic", "what of it may be found again now"),
     },

@@ -28,11 +28,13 @@ from lazyt.distributed.tensor import DTensor, Partial, Replicate, Shard, distrib
 from lazyt import nn
 
 mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+lazyt.manual_seed(rank)
 x = distribute_tensor(lazyt.arange(24.0).reshape(4, 6), mesh, [Shard(0), Shard(1)])
 assert x.to_local().tolist() == x.full_tensor()[
     2 * (rank // 2) : 2 * (rank // 2) + 2, 3 * (rank % 2) : 3 * (rank % 2) + 3
 ].tolist()
 print(x.redistribute(mesh, [Replicate(), Shard(0)]).placements)
+first = nn.functional.dropout(x.redistribute(mesh, [Replicate()] * 2), 0.5).to_local().sum()
 y = (x * 2 + 1).sum(0)
 print(y.placements, y.full_tensor().tolist())
 w = nn.Parameter(
@@ -63,6 +65,11 @@ lazyt.manual_seed(4)
 whole = lazyt.randn(4, 6)
 lazyt.manual_seed(4)
 import lazyt.distributed.tensor as dt
+masked = nn.functional.dropout(x.redistribute(mesh, [Replicate()] * 2), 0.5).to_local().sum()
+every = [lazyt.zeros(2) for _ in range(4)]
+dist.all_gather(every, lazyt.stack([first, masked]))
+print(len({tuple(value.tolist()) for value in every}))
+lazyt.manual_seed(4)
 drawn = dt.randn(4, 6, device_mesh=mesh, placements=[Shard(1), Shard(0)])
 print(drawn.to_local().shape, (drawn.full_tensor() == whole).all().item())
 """
@@ -81,6 +88,7 @@ def _expected(rank: int) -> str:
 {part} [0.0, 2.0, 4.0, 6.0, 8.0] 10.0
 lazyt.Size([4]) [1.0, 1.0, 3.0, 3.0]
 True
+1
 lazyt.Size([2, 3]) True
 """
 

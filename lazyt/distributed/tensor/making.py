@@ -7,9 +7,11 @@ from typing import Any
 
 from lazyt.distributed.device_mesh import DeviceMesh
 from lazyt.distributed.placements import Placement, Replicate
+from lazyt.distributed.process_groups import on_destroy
 from lazyt.distributed.tensor.dtensor import DTensor, over
 from lazyt.distributed.tensor.layouts import layout_on, normalized, wanted_mesh
 from lazyt.functional import namespace as lazyt
+from lazyt.functional.random.generators import default_generator
 from lazyt.handle.dispatch import unwrap, wrap
 from lazyt.handle.grad_mode import no_grad
 from lazyt.handle.storage import raw
@@ -72,6 +74,7 @@ def distribute_tensor(
                 f"mesh dimension {number}!"
             )
     layout = layout_on(mesh, given)
+    _agree_on_random_numbers(layout)
     node = raw(unwrap(tensor))
     for ranks, part in zip(layout.ranks, layout.parts):
         node = _handed_out(node, ranks, part, src_data_rank)
@@ -79,6 +82,26 @@ def distribute_tensor(
         made = over(wrap(node), layout, tuple(tensor.shape))
     made.requires_grad_(tensor.requires_grad)
     return made
+
+
+#: The groups of meshes whose ranks go on from one state of the random numbers.
+_agreed: set[tuple[Ranks, ...]] = set()
+on_destroy.append(_agreed.clear)
+
+
+def _agree_on_random_numbers(layout: Layout) -> None:
+    """Once for a mesh: its ranks take the first one's state of the default generator, so that
+    random functions of DTensors give all of them parts of the same numbers."""
+    if layout.ranks in _agreed:
+        return
+    _agreed.add(layout.ranks)
+    if all(ranks.size == 1 for ranks in layout.ranks):
+        return
+    node = raw(unwrap(default_generator.get_state()))
+    for ranks in layout.ranks:
+        if ranks.size > 1:
+            node = collectives.broadcast(node, ranks, 0)
+    default_generator.set_state(wrap(node))
 
 
 def _handed_out(node: Node, ranks: Ranks, part: Part, root: int | None) -> Node:
@@ -169,6 +192,7 @@ def _made(
     mesh = wanted_mesh(device_mesh)
     given = normalized(placements, mesh, len(shape), "size")
     layout = layout_on(mesh, given)
+    _agree_on_random_numbers(layout)
     node = raw(unwrap(make(shape, **options)))
     whole = layout.but([REPLICATE] * mesh.ndim)
     with no_grad():

@@ -59,6 +59,7 @@ def _layout(
     return Layout(tuple(map(Ranks, groups, ranks, sizes)), tuple(map(Part.parse, parts)))
 
 
+@functools.lru_cache(maxsize=1024)
 def _fields(
     layout: Layout,
 ) -> tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], tuple[str, ...]]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from lazyt.errors import InternalError
@@ -192,13 +192,17 @@ def _own(node: Node) -> Node:
     return part_of(node.inputs[0], node.params.layout) if node.op is LOCALIZE else node
 
 
+#: Memo: what operands of ops need and how results are divided.
+_decisions: dict[Any, tuple[list[list[Part]], list[Part]]] = {}
+_MOST_DECISIONS = 4096
+
+
 class _Way(NamedTuple):
     """One way to divide an op along one axis of the grid: what each operand and the result are."""
 
     inputs: tuple[Part, ...]
     out: Part
     cost: float
-    name: str
 
 
 class _Division:
@@ -216,18 +220,10 @@ class _Division:
         self.rule: Rule = rule_of(node)
         self.needed: list[list[Part]] = [[] for _ in inputs]
         self.out: list[Part] = []
-        self.by_index: list[int] = []  # axes of the grid that divide the axis a gather reads by
-        self.used: dict[Factor, int] = {}
 
     def placed(self) -> Placed:
         """The result's part. Makes the collectives for the operands."""
-        names = []
-        for number in range(len(self.ranks)):
-            way = min(self._ways(number), key=lambda item: item.cost)
-            for row, part in zip(self.needed, way.inputs):
-                row.append(part)
-            self.out.append(way.out)
-            names.append(way.name)
+        self._decide()
         operands, moves = [], []
         for n, (item, found, parts) in enumerate(zip(self.node.inputs, self.inputs, self.needed)):
             wanted = tuple(parts)
@@ -245,10 +241,29 @@ class _Division:
 
     # ------------------------------------------------------------------ the choice
 
+    def _decide(self) -> None:
+        """Chooses for one axis of the grid after the other; the same for equal types and parts."""
+        node = self.node
+        types = tuple([(item.shape, item.dtype) for item in node.inputs])
+        parts = tuple([found and found.layout.parts for found in self.inputs])
+        key = (node.op, node.params, types, parts, tuple([r.size for r in self.ranks]))
+        known = _decisions.get(key)
+        if known is not None:
+            self.needed, self.out = known
+            return
+        for number in range(len(self.ranks)):
+            way = min(self._ways(number), key=lambda item: item.cost)
+            for row, part in zip(self.needed, way.inputs):
+                row.append(part)
+            self.out.append(way.out)
+        if len(_decisions) >= _MOST_DECISIONS:
+            _decisions.clear()
+        _decisions[key] = self.needed, self.out
+
     def _ways(self, number: int) -> list[_Way]:
         """All ways for one axis of the grid, the whole op on all ranks among them."""
         whole = (REPLICATE,) * len(self.inputs)
-        found = [self._way(number, whole, REPLICATE, 1e-4, "whole")]
+        found = [self._way(number, whole, REPLICATE, 1e-4)]
         now = [self._part(n, number) for n in range(len(self.inputs))]
         for factor in self.rule.factors:
             parts = tuple(self._needs(a) for a in factor.inputs)
@@ -256,18 +271,18 @@ class _Division:
                 continue
             if self._fits(factor, number):
                 out = shard(factor.out) if factor.out >= 0 else partial(factor.reduction)
-                found.append(self._way(number, parts, out, 0.0, factor))
-        kinds = {p.reduction for p in now if p is not None and p.is_partial}
-        for reduction in kinds:
+                found.append(self._way(number, parts, out))
+        kinds = [p.reduction for p in now if p is not None and p.is_partial]
+        for reduction in dict.fromkeys(kinds):  # in one order on all ranks
             for some in self.rule.linear if reduction in ("sum", "avg") else ():
                 if any(now[n] == partial(reduction) for n in some):
                     parts = tuple(
                         partial(reduction) if n in some else REPLICATE for n in range(len(now))
                     )
-                    found.append(self._way(number, parts, partial(reduction), 0.0, "linear"))
+                    found.append(self._way(number, parts, partial(reduction)))
             if self.rule.moves:
                 parts = (partial(reduction),) * len(now)
-                found.append(self._way(number, parts, partial(reduction), 0.0, "moves"))
+                found.append(self._way(number, parts, partial(reduction)))
         picked = self._by_index(number, now)
         return [*found, picked] if picked is not None else found
 
@@ -281,18 +296,13 @@ class _Division:
             return REPLICATE
         return partial() if axis == PARTIAL else shard(axis)
 
-    def _way(
-        self, number: int, parts: tuple[Part, ...], out: Part, extra: float, name: Factor | str
-    ) -> _Way:
+    def _way(self, number: int, parts: tuple[Part, ...], out: Part, extra: float = 0.0) -> _Way:
         size, cost = self.ranks[number].size, extra
         for n, part in enumerate(parts):
             now = self._part(n, number)
             if now is not None:
                 cost += _cost(now, part, size) * self.node.inputs[n].nbytes
-        if isinstance(name, Factor):
-            self_name = "reduction" if name.out < 0 else f"axis {name.out}"
-            return _Way(parts, out, cost, self_name)
-        return _Way(parts, out, cost, name)
+        return _Way(parts, out, cost)
 
     def _fits(self, factor: Factor, number: int) -> bool:
         """Whether parts of the loop are parts of all axes that it runs along."""
@@ -313,12 +323,12 @@ class _Division:
 
     def _by_index(self, number: int, now: Sequence[Part | None]) -> _Way | None:
         """A read by index along a divided axis: each rank reads what it has, zeros elsewhere."""
-        if self.node.op.name != "gather" or self.by_index or len(self.ranks) < 1:
+        if self.node.op.name != "gather":
             return None
         axis = self.node.params.axis
         if now[0] != shard(axis) or self.node.dtype.kind == "b":
             return None
-        return self._way(number, (shard(axis), REPLICATE), partial(), 0.0, "by index")
+        return self._way(number, (shard(axis), REPLICATE), partial())
 
     # ------------------------------------------------------------------ the result
 
