@@ -400,11 +400,13 @@ def _bytes(count: int) -> str:
 
 
 def shapes_in(computes: Sequence[str]) -> list[list[int]]:
-    """``map float32[2, 3]`` -> ``[2, 3]``, of each text."""
+    """``map float32[2, 3]`` -> ``[2, 3]``, of each text; of collectives, whose ranks may have
+    different numbers of rows, the axes that all have."""
     found: list[list[int]] = []
     for text in computes:
-        inside: Any = text.rpartition("[")[2].rstrip("]")
-        found.append([int(n) for n in inside.split(",") if n.strip()])
+        inside = text.rpartition("[")[2].partition("]")[0]
+        parts = [part.strip() for part in inside.split(",")]
+        found.append([int(part) for part in parts if part.isdecimal()])
     return found
 
 

@@ -223,3 +223,37 @@ def test_explain_names_transfers() -> None:
         assert "2 kernels, 1 transfer" in text
     finally:
         dist.destroy_process_group()
+
+
+@pytest.mark.lazy
+def test_schedules_are_dumped(tmp_path: Path) -> None:
+    lone_group()
+    before = lazyt.config.dump
+    lazyt.config.dump = str(tmp_path)
+    try:
+        captured = lazyt.jit(lambda x: functional.broadcast(x + 2, 0) * 3)
+        for _ in range(2):
+            assert captured(lazyt.ones(3)).tolist() == [9.0] * 3
+        (text,) = [path.read_text() for path in tmp_path.glob("*_schedule.txt")]
+        lines = [line.split(maxsplit=1)[1] for line in text.splitlines()]
+        assert lines[0] == "%1 = compute(%0)"
+        assert lines[1].startswith("start 0: broadcast float32[3] from 0 over 'world")
+        assert lines[2:] == ["%2 = wait 0", "%3 = compute(%2)"]
+    finally:
+        lazyt.config.dump = before
+        dist.destroy_process_group()
+
+
+def test_transfers_are_spans_of_a_profile() -> None:
+    from lazyt.profiler import profile
+
+    lone_group()
+    try:
+        captured = lazyt.jit(lambda x: functional.broadcast(x + 2, 0) * 3)
+        for _ in range(3):
+            with profile() as found:
+                captured(lazyt.ones(3)).realize()
+        (event,) = [event for event in found.events() if "broadcast" in event.name]
+        assert event.input_shapes == [[3]]
+    finally:
+        dist.destroy_process_group()

@@ -24,6 +24,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lazyt import ops
+from lazyt.config import config
 from lazyt.ir.graph import Node, rebuild, remake, source_text, topological
 from lazyt.ops.leaves import CONST
 from lazyt.plan.control import collectives
@@ -130,6 +131,8 @@ class Schedule:
                 found = step.plan.run([values[slot] for slot in step.inputs])
                 for slot, buffer in zip(step.outputs, found, strict=True):
                     values[slot] = buffer
+                for started in under_way.values():
+                    started.transfer.test()  # engines move what is under way while somebody looks
             elif isinstance(step, Start):
                 call, operand = self.calls[step.call], values[step.operand]
                 group, line = self._forms.groups[step.call], self._forms.lines[step.call]
@@ -137,10 +140,10 @@ class Schedule:
                     call, group(), numbers[step.call], operand, line
                 )
             else:
-                started = under_way.pop(step.call)
+                ended = under_way.pop(step.call)
                 waiting = time.monotonic()
-                values[step.result] = started.wait()
-                self._times[step.call] = started.begin, waiting, time.monotonic()
+                values[step.result] = ended.wait()
+                self._times[step.call] = ended.begin, waiting, time.monotonic()
             for slot in dropped:
                 values[slot] = None
         return [values[slot] for slot in self._results]
@@ -495,7 +498,12 @@ class _Builder:
                 steps.append(Compute(plan, inputs, outputs))
         results = [self._slots[root] for root in graph.roots]
         realize = self._planner.realize
-        return Schedule(self._leaves, graph.calls, steps, results, count, realize)
+        made = Schedule(self._leaves, graph.calls, steps, results, count, realize)
+        if config.dump is not None:
+            from lazyt.runtime.dumps import dumps
+
+            dumps.write("schedule.txt", f"{made}\n")
+        return made
 
     def _slot_of(self, leaf: Node) -> int:
         return self._slots[self._stand_ins.get(leaf, leaf)]
