@@ -1,7 +1,7 @@
 """Python's ``multiprocessing``, with ``spawn`` as in PyTorch.
 
-Tensors go to other processes by value, those after ``share_memory_()`` too: a write in one process
-is not seen in another.
+Tensors go to other processes by value, those after ``share_memory_()`` by their memory, which all
+processes read and write then.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def get_sharing_strategy() -> str:
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Remembers the name; tensors go to other processes by value. Raises AssertionError for names
-    that there are not."""
+    """Remembers the name; memory goes to other processes by descriptors of files. Raises
+    AssertionError for names that there are not."""
     global _strategy
     assert new_strategy in get_all_sharing_strategies()
     _strategy = new_strategy

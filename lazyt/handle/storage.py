@@ -73,11 +73,10 @@ class Memory:
         content: counts all writes.
         versions: of all Storages but those that ``.data`` made.
         exposure: set while NumPy can see the memory.
-        between_processes: whether ``share_memory_`` was called.
     """
 
     __slots__ = (
-        "__weakref__", "between_processes", "content", "exposure", "value", "versions",
+        "__weakref__", "content", "exposure", "value", "versions",
     )  # fmt: skip
 
     def __init__(self, value: Node, version: int) -> None:
@@ -85,7 +84,6 @@ class Memory:
         self.content = 0
         self.versions = Versions(version)
         self.exposure: Exposure | None = None
-        self.between_processes = False
 
 
 class Share:
@@ -288,7 +286,7 @@ class Storage:
 
     def _leave(self, share: Share) -> None:
         """Have the memory to itself again, when nobody else shares it any more."""
-        shared = share.memory.exposure is not None or share.memory.between_processes
+        shared = share.memory.exposure is not None
         if share.stale:
             share.stale = [item for item in share.stale if item() is not None]
             shared = shared or bool(share.stale)

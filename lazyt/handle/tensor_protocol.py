@@ -229,7 +229,7 @@ def place_on(storage: Storage, dtype: DType, shape: Shape, strides: Shape, offse
     return made
 
 
-def _as_kind(kind: type[Tensor], tensor: Tensor, requires_grad: bool) -> Tensor:
+def as_kind(kind: type[Tensor], tensor: Tensor, requires_grad: bool) -> Tensor:
     """The tensor as one of another class, and as a leaf."""
     made = object.__new__(kind)
     made._storage, made._view = tensor._storage, tensor._view
@@ -245,7 +245,7 @@ def copy_shallow(self: Tensor) -> Tensor:
 
     It counts its versions by itself: autograd does not see what is written through it.
     """
-    alike = _as_kind(type(self), self.data, self.requires_grad)
+    alike = as_kind(type(self), self.data, self.requires_grad)
     alike.__dict__.update((k, v) for k, v in self.__dict__.items() if k != "_grad")
     return alike
 
@@ -266,7 +266,7 @@ def copy_deep(self: Tensor, memo: dict[Any, Any]) -> Tensor:
         storage = first._storage.fork()
     placed = place_on(storage, self.dtype, tuple(self.shape), self.strides, self._offset)
     del storage
-    alike = _as_kind(type(self), placed, False)
+    alike = as_kind(type(self), placed, False)
     del placed
     memo[id(self)] = alike
     if first is None:
@@ -322,7 +322,7 @@ def rebuild_tensor(
     placed = place_on(
         Storage(ops.input_(flat, whole, buffer)), dtype_by_name(dtype), shape, strides, offset
     )
-    made = _as_kind(kind or Tensor, placed, requires_grad)
+    made = as_kind(kind or Tensor, placed, requires_grad)
     made.__dict__.update(state)
     return made
 

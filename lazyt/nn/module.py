@@ -791,8 +791,11 @@ class ConvertibleModule(ModuleTree):
         return self._apply(lambda tensor: tensor.to("xpu"))
 
     def share_memory(self: M) -> M:
-        """Move everything into memory that other processes can share; returns the module."""
-        return self._apply(lambda tensor: tensor.share_memory_())
+        """Move everything to where other processes see it (``Tensor.share_memory_``); returns the
+        module."""
+        for tensor in (*self.parameters(), *self.buffers()):
+            tensor.share_memory_()
+        return self
 
 
 def _moved(tensor: Tensor, device: Any, dtype: Any) -> Tensor:

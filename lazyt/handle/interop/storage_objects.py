@@ -16,6 +16,8 @@ from lazyt.functional.type_promotion import get_default_dtype
 from lazyt.handle.device import device, device_of
 from lazyt.handle.dispatch import method, one_memory, type_title
 from lazyt.handle.interop.numpy import from_numpy
+from lazyt.handle.interop.shared_memory import is_shared as is_memory_shared
+from lazyt.handle.interop.shared_memory import let_send, share
 from lazyt.handle.storage import Storage
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import ALL, DType, package_name, uint8
@@ -106,7 +108,7 @@ class _Store:
 
     def is_shared(self) -> bool:
         """Whether other processes see the memory."""
-        return self._storage.memory().between_processes
+        return is_memory_shared(self._storage)
 
     def is_pinned(self) -> bool:
         """Whether the memory is pinned for transfers to a GPU: never."""
@@ -191,8 +193,8 @@ class UntypedStorage(_Store):
         return self
 
     def share_memory_(self) -> UntypedStorage:
-        """Mark the memory as shared; processes that are forked see copies of it."""
-        _share(self._storage)
+        """Move the memory to where other processes see it (``Tensor.share_memory_``)."""
+        share(self._storage)
         return self
 
     def __getitem__(self, index: Any) -> Any:
@@ -265,8 +267,8 @@ class TypedStorage(_Store):
         return f"{package_name()}.{type_title(self.dtype)}Storage"
 
     def share_memory_(self) -> TypedStorage:
-        """Mark the memory as shared; processes that are forked see copies of it."""
-        _share(self._storage)
+        """Move the memory to where other processes see it (``Tensor.share_memory_``)."""
+        share(self._storage)
         return self
 
     def to(self, dtype: DType) -> TypedStorage:
@@ -305,10 +307,6 @@ def _from_values(values: Any, dtype: DType) -> Storage:
     buffer = Buffer(array.nbytes)
     buffer.as_numpy(dtype, array.shape)[...] = array
     return Storage(ops.input_(tuple(array.shape), dtype, buffer))
-
-
-def _share(storage: Storage) -> None:
-    storage.memory().between_processes = True
 
 
 def _converter(name: str, dtype: DType) -> None:
@@ -360,15 +358,21 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
 
 @method()
 def share_memory_(self: Tensor) -> Tensor:
-    """Mark the memory as shared; processes that are forked see copies of it."""
-    _share(self._storage)
+    """Move the memory to where other processes see it; returns the tensor.
+
+    Processes that are forked from then on, and those that are sent the tensor by
+    ``multiprocessing``, read and write the same memory. Tensors of other devices stay where they
+    are. A captured function does not read such a tensor other than as an argument.
+    """
+    share(self._storage)
+    let_send(type(self))
     return self
 
 
 @method()
 def is_shared(self: Tensor) -> bool:
-    """Whether ``share_memory_`` was called."""
-    return self._storage.memory().between_processes
+    """Whether other processes see the memory, after ``share_memory_``."""
+    return is_memory_shared(self._storage)
 
 
 def is_storage(obj: Any) -> bool:
