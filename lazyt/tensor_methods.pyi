@@ -606,7 +606,7 @@ class TensorMethods:
     def is_set_to(self, tensor: Tensor) -> builtins.bool:
         """Whether both show the same elements of the same memory in the same way."""
     def is_shared(self) -> builtins.bool:
-        """Whether ``share_memory_`` was called."""
+        """Whether other processes see the memory, after ``share_memory_``."""
     def is_signed(self) -> builtins.bool:
         """Whether the elements can be negative."""
     @property
@@ -1032,7 +1032,7 @@ class TensorMethods:
     def sgn_(self) -> Tensor:
         """In-place form of ``sgn``."""
     def share_memory_(self) -> Tensor:
-        """Mark the memory as shared; processes that are forked see copies of it."""
+        """Move the memory to where other processes see it; returns the tensor."""
     def short(self, memory_format: Any = None) -> Tensor:
         """This tensor as int16; itself when it is that already."""
     def sigmoid(self) -> Tensor:

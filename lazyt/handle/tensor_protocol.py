@@ -563,10 +563,11 @@ def explain(*tensors: Any) -> Explanation:
     Raises DTypeError for anything else.
     """
     from lazyt.plan import planning
-    from lazyt.tracing.jit import Captured, CapturedModule
+    from lazyt.tracing.jit import Captured
 
-    if len(tensors) == 1 and isinstance(tensors[0], (Captured, CapturedModule)):
-        return tensors[0].explain()
+    if len(tensors) == 1 and isinstance(getattr(tensors[0], "_captured", tensors[0]), Captured):
+        captured: Explanation = tensors[0].explain()
+        return captured
     for given in tensors:
         if not isinstance(given, Tensor):
             raise DTypeError(f"explain() takes tensors, not {type(given).__name__}")

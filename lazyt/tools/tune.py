@@ -15,7 +15,7 @@ from lazyt.handle.tensor import Tensor
 from lazyt.plan import planning
 from lazyt.runtime import winners
 from lazyt.tools.arguments import Parser, UsageError, write_output
-from lazyt.tracing.jit import Captured, CapturedModule
+from lazyt.tracing.jit import Captured
 from lazyt.tuning.clock import Progress
 from lazyt.tuning.found import check
 from lazyt.tuning.plans import PlanReport
@@ -185,7 +185,7 @@ class Tune:
 
 def _forget(function: Any) -> bool:
     """Makes a captured function capture again; False for other functions."""
-    captured = function._captured if isinstance(function, CapturedModule) else function
+    captured = getattr(function, "_captured", function)
     if isinstance(captured, Captured):
         Captured.__init__(captured, captured.function, captured.fullgraph)
         return True

@@ -9,10 +9,11 @@ repeat, it runs as always, which is still lazy and fused, and ``why()`` tells th
 
 from __future__ import annotations
 
-import copy
 import functools
+import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from threading import RLock, get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -732,54 +733,6 @@ class Tuned(Captured):
         return result
 
 
-class CapturedModule:
-    """A module whose calls are captured and replayed; everything else is the module's own."""
-
-    _unwatched = frozenset({"_captured"})
-
-    def __init__(self, module: Any, captured: Captured) -> None:
-        object.__setattr__(self, "_orig_mod", module)
-        object.__setattr__(self, "_captured", captured)
-
-    def _watched_state(self) -> Iterator[tuple[Any, Any, str]]:
-        yield vars(self), "_orig_mod", "_orig_mod"
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._captured(*args, **kwargs)
-
-    def why(self) -> list[str]:
-        """What happened so far and why: captures, and reasons why calls ran as always."""
-        return list(self._captured.why())
-
-    def explain(self) -> Explanation:
-        """The kernels of the plan that the last capture replays; see ``lazyt.explain``."""
-        found: Explanation = self._captured.explain()
-        return found
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # of copies and pickles, which begin without attributes
-            raise AttributeError(name)
-        return getattr(self._orig_mod, name)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> CapturedModule:
-        """A copy of the module, which is captured anew."""
-        module = copy.deepcopy(self._orig_mod, memo)
-        return CapturedModule(module, self._captured.of(module))
-
-    def __reduce__(self) -> Any:
-        return CapturedModule._renewed, (self._orig_mod, self._captured.fullgraph)
-
-    @staticmethod
-    def _renewed(module: Any, fullgraph: bool) -> CapturedModule:
-        return CapturedModule(module, Captured(module, fullgraph))
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self._orig_mod, name, value)
-
-    def __repr__(self) -> str:
-        return f"Captured({self._orig_mod!r})"
-
-
 def jit(function: Any = None, *, fullgraph: bool = False) -> Any:
     """``function`` (or module) captured at its second call and replayed from then on.
 
@@ -805,6 +758,7 @@ def jit(function: Any = None, *, fullgraph: bool = False) -> Any:
 
 def wrap_function(function: Any, captured: Captured) -> Any:
     """What stands for ``function`` from now on: ``captured``, or a module that calls it."""
-    if hasattr(function, "forward") and is_user_module(type(function).__module__):
-        return CapturedModule(function, captured)
-    return captured
+    nn = sys.modules.get("lazyt.nn.module")
+    if nn is None or not isinstance(function, nn.Module):
+        return captured
+    return import_module("lazyt.subclasses.captured_modules").CapturedModule(function, captured)

@@ -16,8 +16,6 @@ from lazyt.functional.type_promotion import get_default_dtype
 from lazyt.handle.device import device, device_of
 from lazyt.handle.dispatch import method, one_memory, type_title
 from lazyt.handle.interop.numpy import from_numpy
-from lazyt.handle.interop.shared_memory import is_shared as is_memory_shared
-from lazyt.handle.interop.shared_memory import let_send, share
 from lazyt.handle.storage import Storage
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import ALL, DType, package_name, uint8
@@ -25,6 +23,22 @@ from lazyt.ir.forms import place_of
 from lazyt.runtime.memory import Buffer
 
 __all__ = ["TypedStorage", "UntypedStorage", "is_storage"]
+
+
+def _is_shared(storage: Storage) -> bool:
+    if storage.exposure() is None:
+        return False
+    from lazyt.handle.interop.shared_memory import is_shared
+
+    return is_shared(storage)
+
+
+def _share(storage: Storage, *kinds: type[Tensor]) -> None:
+    from lazyt.handle.interop.shared_memory import let_send, share
+
+    share(storage)
+    for kind in kinds:
+        let_send(kind)
 
 
 def _zeros(count: int, dtype: DType) -> Storage:
@@ -108,7 +122,7 @@ class _Store:
 
     def is_shared(self) -> bool:
         """Whether other processes see the memory."""
-        return is_memory_shared(self._storage)
+        return _is_shared(self._storage)
 
     def is_pinned(self) -> bool:
         """Whether the memory is pinned for transfers to a GPU: never."""
@@ -194,7 +208,7 @@ class UntypedStorage(_Store):
 
     def share_memory_(self) -> UntypedStorage:
         """Move the memory to where other processes see it (``Tensor.share_memory_``)."""
-        share(self._storage)
+        _share(self._storage)
         return self
 
     def __getitem__(self, index: Any) -> Any:
@@ -268,7 +282,7 @@ class TypedStorage(_Store):
 
     def share_memory_(self) -> TypedStorage:
         """Move the memory to where other processes see it (``Tensor.share_memory_``)."""
-        share(self._storage)
+        _share(self._storage)
         return self
 
     def to(self, dtype: DType) -> TypedStorage:
@@ -364,15 +378,14 @@ def share_memory_(self: Tensor) -> Tensor:
     ``multiprocessing``, read and write the same memory. Tensors of other devices stay where they
     are. A captured function does not read such a tensor other than as an argument.
     """
-    share(self._storage)
-    let_send(type(self))
+    _share(self._storage, type(self))
     return self
 
 
 @method()
 def is_shared(self: Tensor) -> bool:
     """Whether other processes see the memory, after ``share_memory_``."""
-    return is_memory_shared(self._storage)
+    return _is_shared(self._storage)
 
 
 def is_storage(obj: Any) -> bool:
