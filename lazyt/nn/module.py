@@ -793,9 +793,7 @@ class ConvertibleModule(ModuleTree):
     def share_memory(self: M) -> M:
         """Move everything to where other processes see it (``Tensor.share_memory_``); returns the
         module."""
-        for tensor in (*self.parameters(), *self.buffers()):
-            tensor.share_memory_()
-        return self
+        return self._apply(lambda tensor: tensor.share_memory_())
 
 
 def _moved(tensor: Tensor, device: Any, dtype: Any) -> Tensor:

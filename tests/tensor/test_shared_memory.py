@@ -68,13 +68,14 @@ def test_what_is_not_shared_is_copied() -> None:
     assert x.tolist() == [0.0, 0.0, 0.0] and not x.is_shared()
 
 
-def test_processes_train_one_model() -> None:
+@pytest.mark.parametrize("kind", ["fork", "spawn"])
+def test_processes_train_one_model(kind: str) -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2, affine=False)).eval()
     assert model.share_memory() is model
     assert all(p.is_shared() and isinstance(p, nn.Parameter) for p in model.parameters())
     assert all(b.is_shared() for b in model.buffers())
     before = [p.detach().clone() for p in model.parameters()]
-    run("fork", train, model, 2)
+    run(kind, train, model, 2)
     after = [p.detach().clone() for p in model.parameters()]
     assert all(not lazyt.equal(a, b) for a, b in zip(before, after, strict=True))
     train(model, 1)  # on top of that

@@ -24,7 +24,7 @@ from lazyt.ir.dtypes import dtype_by_name
 from lazyt.ir.forms import PLACED
 from lazyt.runtime.memory import Buffer
 
-__all__ = ["is_shared", "let_send", "share"]
+__all__ = ["is_shared", "share"]
 
 
 class SharedMapping:
@@ -91,6 +91,7 @@ def share(storage: Storage) -> None:
     buffer.copy_from(exposed.buffer.ptr, mapping.nbytes)
     memory.exposure = Exposure(buffer, None)
     memory.content += 1
+    _let_send()
 
 
 # ------------------------------------------------------------------------- to other processes
@@ -125,6 +126,10 @@ def _received(
     return made
 
 
-def let_send(kind: type[Tensor]) -> None:
-    """Lets ``multiprocessing`` send shared memory of tensors of a class by its descriptor."""
-    ForkingPickler.register(kind, _reduced)
+def _let_send() -> None:
+    """Lets ``multiprocessing`` send shared memory of all classes of tensors by its descriptor."""
+    kinds: list[type[Tensor]] = [Tensor]
+    while kinds:
+        kind = kinds.pop()
+        ForkingPickler.register(kind, _reduced)
+        kinds += kind.__subclasses__()

@@ -33,12 +33,10 @@ def _is_shared(storage: Storage) -> bool:
     return is_shared(storage)
 
 
-def _share(storage: Storage, *kinds: type[Tensor]) -> None:
-    from lazyt.handle.interop.shared_memory import let_send, share
+def _share(storage: Storage) -> None:
+    from lazyt.handle.interop.shared_memory import share
 
     share(storage)
-    for kind in kinds:
-        let_send(kind)
 
 
 def _zeros(count: int, dtype: DType) -> Storage:
@@ -378,7 +376,7 @@ def share_memory_(self: Tensor) -> Tensor:
     ``multiprocessing``, read and write the same memory. Tensors of other devices stay where they
     are. A captured function does not read such a tensor other than as an argument.
     """
-    _share(self._storage, type(self))
+    _share(self._storage)
     return self
 
 
