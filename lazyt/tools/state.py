@@ -312,6 +312,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "transforms.partition.partition": {
         "_decisions": ("atomic", "memo: how ops are divided"),
         "_known": ("atomic", "memo: parts of values, weakly"),
+        "_taken": ("atomic", "parts that the program has taken, weakly"),
         "_turn": ("atomic", "what of it may be found again now"),
     },
     "sharding.fully_shard": {"_classes": ("atomic", "memo: classes of divided modules")},

@@ -47,6 +47,9 @@ print(w.grad.placements, w.grad.full_tensor().tolist())
 optimizer = lazyt.optim.SGD([w], lr=0.5, momentum=0.5)
 for _ in range(2):
     optimizer.step()
+whole = w.full_tensor()
+if rank == 3:
+    whole.tolist()  # some ranks may look, and others not
 print(w.placements, w.full_tensor()[0].tolist(), w.to_local().shape[0])
 norm = nn.utils.clip_grad_norm_([w], 1.0)
 print(float(norm.full_tensor()), [round(v, 4) for v in w.grad.full_tensor()[:, 0].tolist()])
@@ -55,6 +58,8 @@ with lazyt.no_grad():
 print(w.to_local().tolist())
 uneven = distribute_tensor(lazyt.arange(5.0), mesh, [Shard(0), Shard(0)])
 print(uneven.to_local().tolist(), (uneven * 2).full_tensor().tolist(), uneven.sum().item())
+odd = distribute_tensor(lazyt.arange(12.0).reshape(3, 4), mesh, [Shard(0), Shard(1)])
+print([half.full_tensor().tolist() for half in lazyt.chunk(odd, 2)])
 part = DTensor.from_local(lazyt.full((2,), float(rank)), mesh, [Shard(0), Partial("max")])
 print(part.shape, part.full_tensor().tolist())
 lazyt.manual_seed(3)
@@ -86,6 +91,7 @@ def _expected(rank: int) -> str:
 161.0962371826172 [0.2235, 0.2483, 0.2731, 0.298, 0.3228, 0.3476]
 {[[2.0, 2.0]] * 3}
 {part} [0.0, 2.0, 4.0, 6.0, 8.0] 10.0
+[[[0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0]], [[8.0, 9.0, 10.0, 11.0]]]
 lazyt.Size([4]) [1.0, 1.0, 3.0, 3.0]
 True
 1

@@ -50,6 +50,7 @@ from lazyt.transforms.partition.partition import (
     part_of,
     partition,
     partition_call,
+    take_part,
 )
 
 __all__ = ["DTensor", "explain_partition", "implicit_replication", "over", "whole_losses"]
@@ -57,7 +58,13 @@ __all__ = ["DTensor", "explain_partition", "implicit_replication", "over", "whol
 pending.of_ranks.append(is_whole)
 beginning.append(begin_backward)
 kinds_of_gradients.append(lambda grad: _known_gradient(grad, None))
-on_localized.append(lambda node: _prepare(node.inputs[0], node.params.layout))
+on_localized.append(take_part)
+
+
+def _writes(storage: Storage) -> tuple[int, int]:
+    """How often a storage was written to. Its node changes without, where a value is computed."""
+    share = storage.share
+    return storage.version_now(), 0 if share is None else share.memory.content
 
 
 class _Link:
@@ -65,21 +72,16 @@ class _Link:
 
     Attributes:
         local: the tensor with this rank's part; who writes to it writes to the whole.
-        part: its value when they were last compared.
+        seen: how often both had been written to when they were last compared.
         whole: the storage's value then.
         layout: how the whole is divided.
     """
 
-    __slots__ = ("layout", "local", "part", "whole")
+    __slots__ = ("layout", "local", "seen", "whole")
 
     def __init__(self, local: Tensor, whole: Node, layout: Layout) -> None:
-        self.local, self.part = local, local.node
-        self.whole, self.layout = whole, layout
-
-
-def _prepare(node: Node, layout: Layout) -> None:
-    """Makes the collectives of a part."""
-    part_of(node, layout)
+        self.local, self.whole, self.layout = local, whole, layout
+        self.seen: tuple[object, object] = (None, _writes(local._storage))
 
 
 _links: WeakKeyDictionary[Storage, _Link] = WeakKeyDictionary()
@@ -104,7 +106,8 @@ def over(local: Tensor, layout: Layout, shape: Sequence[int]) -> DTensor:
     with Disabled(modes=False), no_grad():
         part = local.detach() if local._fn is not None else local
         tensor = wrap(distribute(part.node, layout, shape))
-    _links[tensor._storage] = _Link(part, tensor._storage.node, layout)
+    link = _links[tensor._storage] = _Link(part, tensor._storage.node, layout)
+    link.seen = _writes(tensor._storage), link.seen[1]
     return _as_dtensor(tensor)
 
 
@@ -120,23 +123,25 @@ def _link_of(storage: Storage) -> _Link | None:
         return None
     share = storage.share
     whole = storage.node if share is None else storage.current()
-    if whole is not link.whole:
+    written, local = _writes(storage), _writes(link.local._storage)
+    if whole is not link.whole and written != link.seen[0]:
         with Disabled(modes=False), no_grad():
             part = part_of(raw(whole), link.layout)
             if part is not link.local.node:
                 assign_value(link.local, part)
         _settle(storage, link)
-    elif link.local.node is not link.part:
+    elif local != link.seen[1]:
         _settle(storage, link)
+    else:
+        link.whole = whole
     return link
 
 
 def _settle(storage: Storage, link: _Link) -> None:
     """Makes the whole that of the part, and forgets how it was computed."""
-    link.part = link.local.node
     fn = storage.fn
     if fn is None or isinstance(fn, AccumulateGrad):
-        whole = distribute(link.part, link.layout, storage.node.shape)
+        whole = distribute(link.local.node, link.layout, storage.node.shape)
         with Disabled(modes=False), no_grad():
             storage._accept(whole)
             memory = _memory_of(storage)
@@ -145,6 +150,7 @@ def _settle(storage: Storage, link: _Link) -> None:
                 memory.content += 1
                 storage.share.seen = memory.content  # type: ignore[union-attr]
     link.whole = storage.node
+    link.seen = _writes(storage), _writes(link.local._storage)
 
 
 def _placed(tensor: Tensor) -> Placed:
@@ -152,7 +158,12 @@ def _placed(tensor: Tensor) -> Placed:
     link = _link_of(tensor._storage)
     if link is not None and tensor._view is None:
         return Placed(link.local.node, link.layout)
-    found = partition(tensor.node)
+    node = tensor.node
+    if tensor._view is not None and tensor.__dict__.get("_whole") is not node:
+        # Nobody else refers to what a view shows, and what is gone would be partitioned anew.
+        partition_call([node], {tensor._storage.node})
+        tensor.__dict__["_whole"] = node
+    found = partition(node)
     if found is None:
         raise LazytError("this DTensor has lost its placement")
     return found
@@ -360,7 +371,7 @@ class DTensor(Tensor):
         local = self._local_tensor.clone()
         made = memo[id(self)] = over(local, placed.layout, tuple(self.shape))
         made.requires_grad_(self.requires_grad)
-        made.__dict__.update({k: v for k, v in self.__dict__.items() if k != "_grad"})
+        made.__dict__.update({k: v for k, v in self.__dict__.items() if k not in _OWN})
         return made
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -372,6 +383,10 @@ class DTensor(Tensor):
         cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         return _call(func, tuple(args), dict(kwargs or {}))
+
+
+#: Attributes that a copy does not have.
+_OWN = ("_grad", "_whole")
 
 
 def _rebuilt(
@@ -561,7 +576,8 @@ def _call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
         changed = [t for t in given if t._storage.node not in operands]
         made = [*_tensors((result,)), *changed]
         roots = [root for t in made if _is_dense(t) for root in (t._storage.node, t.node)]
-        partition_call([root for root in roots if root not in operands], operands)
+        roots = [root for root in roots if root not in operands]  # alive until results have them
+        partition_call(roots, operands)
     for tensor, identity, node, old in before:
         _note_shared(tensor._storage)
         if tensor._storage.node is not node or id(tensor._storage) != identity:
@@ -646,7 +662,10 @@ def _result(tensor: Tensor, like: Tensor, layout: Layout, name: str) -> Any:
         _linked(tensor._storage, own)
     elif tensor._view is None and tensor._storage.fn is None and tensor._storage not in _links:
         _linked(tensor._storage, found.layout)
-    return tensor if isinstance(tensor, DTensor) else _as_dtensor(tensor)
+    made = tensor if isinstance(tensor, DTensor) else _as_dtensor(tensor)
+    if made._view is not None:
+        made.__dict__["_whole"] = made.node
+    return made
 
 
 def _known_gradient(grad: Tensor | None, owner: DTensor | None) -> Any:

@@ -8,7 +8,7 @@ from lazyt.ir.graph import Node, source_text, topological
 from lazyt.ops.parallel.distribution import LOCALIZE
 from lazyt.plan.explain import Explanation
 from lazyt.runtime import events
-from lazyt.transforms.partition.partition import gathered, part_of, partition
+from lazyt.transforms.partition.partition import gathered, part_taken, partition
 
 Realize = Callable[[Sequence[Node]], list[Node]]
 
@@ -44,8 +44,4 @@ def _steps(node: Node) -> list[tuple[Node, Node]]:
         events.record("gather", "a value that ranks have parts of is needed as a whole", where)
         return [(node, gathered(node))]
     order = topological([node], lambda item: item.data is not None or item.op is LOCALIZE)
-    return [
-        (item, part_of(item.inputs[0], item.params.layout))
-        for item in order
-        if item.op is LOCALIZE and item.data is None
-    ]
+    return [(item, part_taken(item)) for item in order if item.op is LOCALIZE and item.data is None]

@@ -37,7 +37,7 @@ from lazyt.transforms.partition.factors import PARTIAL, Factor, Rule, resized, r
 
 __all__ = [
     "Placed", "begin_backward", "divided", "gathered", "is_border", "is_whole", "listing",
-    "part_of", "partition", "partition_call",
+    "part_of", "part_taken", "partition", "partition_call", "take_part",
 ]  # fmt: skip
 
 
@@ -78,6 +78,22 @@ _turn.moves = {}
 #: What has been partitioned, None for what no rank has a part of, and in which backward; 0 for
 #: calls of the program.
 _known: WeakKeyDictionary[Node, tuple[Placed | None, int]] = WeakKeyDictionary()
+
+
+#: The parts that the program has taken of whole values, by their ``localize``.
+_taken: WeakKeyDictionary[Node, Node] = WeakKeyDictionary()
+
+
+def take_part(node: Node) -> None:
+    """Notes what a ``localize`` that the program makes stands for: its collectives are made now."""
+    _taken[node] = part_of(node.inputs[0], node.params.layout)
+
+
+def part_taken(node: Node) -> Node:
+    """What a ``localize`` stands for."""
+    if node not in _taken:
+        take_part(node)
+    return _taken[node]
 
 
 def begin_backward() -> None:
@@ -189,7 +205,7 @@ def _placed(node: Node) -> Placed | None:
 
 def _own(node: Node) -> Node:
     """A part, computed on this rank; one that is cut out of a whole value by its own partition."""
-    return part_of(node.inputs[0], node.params.layout) if node.op is LOCALIZE else node
+    return part_taken(node) if node.op is LOCALIZE else node
 
 
 #: Memo: what operands of ops need and how results are divided.
