@@ -51,13 +51,14 @@ from lazyt.transforms.partition.partition import (
     partition,
     partition_call,
     take_part,
+    take_parts,
 )
 
 __all__ = ["DTensor", "explain_partition", "implicit_replication", "over", "whole_losses"]
 
 pending.of_ranks.append(is_whole)
 beginning.append(begin_backward)
-kinds_of_gradients.append(lambda grad: _known_gradient(grad, None))
+kinds_of_gradients.append(lambda grad: _arrived(grad))
 on_localized.append(take_part)
 
 
@@ -666,6 +667,12 @@ def _result(tensor: Tensor, like: Tensor, layout: Layout, name: str) -> Any:
     if made._view is not None:
         made.__dict__["_whole"] = made.node
     return made
+
+
+def _arrived(grad: Tensor) -> Any:
+    """A gradient where it arrives: its collectives are made, and it is a DTensor if it is one's."""
+    take_parts(grad.node)
+    return _known_gradient(grad, None)
 
 
 def _known_gradient(grad: Tensor | None, owner: DTensor | None) -> Any:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from math import prod
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from lazyt.errors import InternalError
 from lazyt.ir.dtypes import int64
@@ -37,7 +37,7 @@ from lazyt.transforms.partition.factors import PARTIAL, Factor, Rule, resized, r
 
 __all__ = [
     "Placed", "begin_backward", "divided", "gathered", "is_border", "is_whole", "listing",
-    "part_of", "part_taken", "partition", "partition_call", "take_part",
+    "part_of", "part_taken", "partition", "partition_call", "take_part", "take_parts",
 ]  # fmt: skip
 
 
@@ -66,15 +66,17 @@ class _Turn:
         epoch: counts backwards.
         is_call: whether a call of the program is being partitioned.
         moves: values in other divisions than their own.
+        walked: what has been looked at for parts since the last backward began.
     """
 
     epoch = 1
     is_call = False
     moves: dict[tuple[Node, Parts], Node]
+    walked: WeakSet[Node]
 
 
 _turn = _Turn()
-_turn.moves = {}
+_turn.moves, _turn.walked = {}, WeakSet()
 #: What has been partitioned, None for what no rank has a part of, and in which backward; 0 for
 #: calls of the program.
 _known: WeakKeyDictionary[Node, tuple[Placed | None, int]] = WeakKeyDictionary()
@@ -89,6 +91,16 @@ def take_part(node: Node) -> None:
     _taken[node] = part_of(node.inputs[0], node.params.layout)
 
 
+def take_parts(root: Node) -> None:
+    """Takes all parts that a gradient is made of: derivatives that are known from an equal graph
+    are made without a call of ``localize``."""
+    walked = _turn.walked
+    for node in topological([root], lambda n: n.data is not None or n in walked or n in _taken):
+        if node.op is LOCALIZE and node.data is None and node not in _taken:
+            take_part(node)
+        walked.add(node)
+
+
 def part_taken(node: Node) -> Node:
     """What a ``localize`` stands for."""
     if node not in _taken:
@@ -100,6 +112,7 @@ def begin_backward() -> None:
     """Forgets what the last backward made."""
     _turn.epoch += 1
     _turn.moves.clear()
+    _turn.walked = WeakSet()
 
 
 def partition(root: Node) -> Placed | None:
