@@ -90,6 +90,17 @@ for function in (used_by_some, with_gradient):
         assert numbers(captured(x)) == numbers(function(x)), (function, i)
     if not lazyt.config.eager:
         assert captured.why() == ["captured"], captured.why()
+@lazyt.jit
+def returned(x):  # the value of a collective itself
+    big = x.repeat(6000)
+    dist.all_reduce(big)
+    y = x * (rank + 1)
+    dist.broadcast(y, 1)
+    return big, y
+for i in range(5):
+    x = lazyt.arange(4.0) + i
+    big, y = returned(x)
+    assert big[:4].tolist() == (x * 2).tolist() and y.tolist() == (x * 2).tolist(), i
 captured = lazyt.jit(goes_on)
 for i in range(5):
     x = lazyt.arange(4.0) * 0.1 + rank + i

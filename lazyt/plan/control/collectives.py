@@ -27,32 +27,56 @@ from lazyt.runtime.ranks.groups import Collective, Group, as_bytes, named, note_
 Realize = Callable[[Sequence[Node]], list[Node]]
 
 
+class Call(NamedTuple):
+    """A collective apart from its node, which forgets how it was made once its value is there.
+
+    Attributes:
+        what, lane, group: what the group does, in which lane, and its name.
+        text, line: what all ranks have to call, and where the program does.
+        sent, nbytes: sizes of the operand and of the value.
+    """
+
+    what: Collective
+    lane: int
+    group: str
+    text: str
+    line: str
+    sent: int
+    nbytes: int
+
+    @staticmethod
+    def of(call: Node) -> Call:
+        """What a node that has no value yet stands for."""
+        params: CollectiveParams = call.params
+        sent, line = call.inputs[0].nbytes, source_text(call.source)
+        text = description(call)
+        return Call(_sized(call), params.lane, params.group, text, line, sent, call.nbytes)
+
+
 class Started(NamedTuple):
     """A collective that is under way.
 
     Attributes:
-        call: its node.
+        call: what it is.
         transfer, group, number: what waits for it.
         source, buffer: its operand, and where its value will be.
-        line, begin: for those who time what runs.
+        begin: for those who time what runs.
     """
 
-    call: Node
+    call: Call
     transfer: Transfer
     group: Group
     number: int
     source: Any
     buffer: Buffer
-    line: str
     begin: float
 
     def wait(self) -> Buffer:
         """Its value, when it is there. Raises RankFailure."""
-        params: CollectiveParams = self.call.params
-        waiting = time.monotonic()
+        call, waiting = self.call, time.monotonic()
         sizes = self.source.nbytes, self.call.nbytes
-        self.group.wait(self.transfer, self.number, lane=params.lane, nbytes=sum(sizes))
-        note_transfer(description(self.call), self.line, self.begin, *sizes, waiting)
+        self.group.wait(self.transfer, self.number, lane=call.lane, nbytes=sum(sizes))
+        note_transfer(call.text, call.line, self.begin, *sizes, waiting)
         return self.buffer
 
 
@@ -219,21 +243,20 @@ def _start(call: Node, realize: Realize) -> None:
         if value.data is None:
             realize([value])
         operand.data = value.data
-    params: CollectiveParams = call.params
-    group = named(params.group)
-    line = source_text(call.source)
-    number = group.come_to(description(call), line, lane=params.lane)
-    _started[call] = begin(call, group, number, operand.data, line)
+    what = Call.of(call)
+    group = named(what.group)
+    number = group.come_to(what.text, what.line, lane=what.lane)
+    _started[call] = begin(what, group, number, operand.data)
 
 
-def begin(call: Node, group: Group, number: int, operand: Buffer, line: str) -> Started:
+def begin(call: Call, group: Group, number: int, operand: Buffer) -> Started:
     """Begins a collective of a group, whose number it has; the value of the operand is there."""
     buffer = Buffer(call.nbytes)
-    source = as_bytes(operand, call.inputs[0].nbytes)
+    source = as_bytes(operand, call.sent)
     now = time.monotonic()
     target = as_bytes(buffer, call.nbytes)
-    transfer = group.start(_sized(call), source, target, call.params.lane)
-    return Started(call, transfer, group, number, source, buffer, line, now)
+    transfer = group.start(call.what, source, target, call.lane)
+    return Started(call, transfer, group, number, source, buffer, now)
 
 
 def description(call: Node) -> str:
@@ -291,6 +314,7 @@ def note(call: Node) -> dict[str, Any]:
 
 runners.append(_alone)
 __all__ = [
-    "COLLECTIVE", "Started", "advance", "are_made", "begin", "description", "finish", "forget",
-    "is_complete", "is_of_program", "made", "note", "settle", "start", "start_made", "take",
+    "COLLECTIVE", "Call", "Started", "advance", "are_made", "begin", "description", "finish",
+    "forget", "is_complete", "is_of_program", "made", "note", "settle", "start", "start_made",
+    "take",
 ]  # fmt: skip

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lazyt import ops
 from lazyt.config import config
-from lazyt.ir.graph import Node, rebuild, remake, source_text, topological
+from lazyt.ir.graph import Node, rebuild, remake, topological
 from lazyt.ops.leaves import CONST
 from lazyt.plan.control import collectives
-from lazyt.plan.control.collectives import COLLECTIVE, Realize, Started
+from lazyt.plan.control.collectives import COLLECTIVE, Call, Realize, Started
 from lazyt.plan.graph_keys import BETWEEN_PLANS
 from lazyt.plan.retention import find_retained
 from lazyt.runtime.memory import Buffer
@@ -102,8 +102,9 @@ class Schedule:
         self._realize = realize
         self.leaves, self.steps, self._results, self._count = leaves, list(steps), results, count
         self._leaf_count = len(leaves)
-        self.calls = list(calls)
-        self._forms = _Forms(calls)
+        self.calls = [Call.of(call) for call in calls]
+        self._facts = [collectives.note(call) for call in calls]
+        self._forms = _Forms(self.calls)
         self._dropped = _release_buffers(self.steps, results)
         self._agreed = False
         self._times: dict[int, tuple[float, float, float]] = {}
@@ -135,9 +136,8 @@ class Schedule:
                     started.transfer.test()  # engines move what is under way while somebody looks
             elif isinstance(step, Start):
                 call, operand = self.calls[step.call], values[step.operand]
-                group, line = self._forms.groups[step.call], self._forms.lines[step.call]
                 under_way[step.call] = collectives.begin(
-                    call, group(), numbers[step.call], operand, line
+                    call, named(call.group), numbers[step.call], operand
                 )
             else:
                 ended = under_way.pop(step.call)
@@ -175,7 +175,7 @@ class Schedule:
             if isinstance(step, Compute):
                 continue
             call = self.calls[step.call]
-            base = collectives.note(call)
+            base = dict(self._facts[step.call])
             if isinstance(step, Wait):
                 base |= {"kind": "wait", "bytes_read": 0, "bytes_written": 0}
                 base["reasons"] = [f"of what line {starts[step.call] + 1} starts"]
@@ -183,7 +183,7 @@ class Schedule:
                 begin, end = starts[step.call], waits[step.call]
                 before = f"after line {begin}" if begin else "at once"
                 base["reasons"] = [
-                    f"{call.inputs[0].nbytes} bytes of group {call.params.group!r}, started "
+                    f"{call.sent} bytes of group {call.group!r}, started "
                     f"{before}, waited for at line {end + 1}",
                     self._hidden(step.call, end - begin - 1),
                 ]
@@ -210,7 +210,7 @@ class Schedule:
                 lines.append(f"{number:3}  {made} = compute({read})")
                 continue
             call = self.calls[step.call]
-            text = f"{collectives.description(call)} over {call.params.group!r}"
+            text = f"{call.text} over {call.group!r}"
             if isinstance(step, Start):
                 lines.append(f"{number:3}  start {step.call}: {text} of %{step.operand}")
             else:
@@ -219,22 +219,13 @@ class Schedule:
 
 
 class _Forms:
-    """What the collectives of a schedule are, as other ranks are told.
+    """What the collectives of a schedule are, as other ranks are told."""
 
-    Attributes:
-        groups: of each, what gives its group.
-        lines: of each, where the program calls it.
-    """
-
-    def __init__(self, calls: Sequence[Node]) -> None:
-        self.lines = [source_text(call.source) for call in calls]
-        self.groups = [_Named(call.params.group) for call in calls]
+    def __init__(self, calls: Sequence[Call]) -> None:
         self._lanes: dict[tuple[str, int], list[int]] = {}
         for number, call in enumerate(calls):
-            self._lanes.setdefault((call.params.group, call.params.lane), []).append(number)
-        self._texts = [
-            (collectives.description(call), line) for call, line in zip(calls, self.lines)
-        ]
+            self._lanes.setdefault((call.group, call.lane), []).append(number)
+        self._texts = [(call.text, call.line) for call in calls]
         self._key = sha256(repr(self._texts).encode()).hexdigest()[:16]
 
     def come_to(self, ask: bool) -> list[int]:
@@ -246,16 +237,6 @@ class _Forms:
             for place, number in enumerate(some):
                 found[number] = first + place
         return found
-
-
-class _Named:
-    """A group by its name, whenever it is needed."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __call__(self) -> Any:
-        return named(self._name)
 
 
 def collectives_of(roots: Iterable[Node], noted: Sequence[Node]) -> list[Node]:
