@@ -10,7 +10,8 @@ With a checkpoint file, training that was interrupted goes on where that was wri
 With `--exact 8` each batch is cut into eight shares, which several processes divide among them: the
 losses and weights are the same to the bit for any number of processes (lazyt only). `--zero` says
 what the processes divide besides: with 1 the optimizer's state, with 2 the gradients, too, with 3
-the parameters as well.
+the parameters as well. With `--save DIR` they write a checkpoint together, every `--every` steps;
+`--resume` goes on from it, on any number of processes.
 With PyTorch it runs as `python examples/char_gpt.py`.
 """
 
@@ -188,6 +189,45 @@ class Checkpoint:
         os.replace(self.path + ".new", self.path)
 
 
+class SharedCheckpoint:
+    """The same in a folder, which several processes write and read together."""
+
+    def __init__(self, path: str, net: GPT, optimizer: Any, schedule: Any) -> None:
+        self.path, self.net, self.optimizer, self.schedule = path, net, optimizer, schedule
+
+    def _state(self) -> dict[str, Any]:
+        from torch.distributed.checkpoint.state_dict import get_state_dict
+
+        net, optimizer = get_state_dict(self.net, self.optimizer)
+        rest = {"schedule": self.schedule.state_dict(), "random": torch.get_rng_state()}
+        return {"net": net, "optimizer": optimizer, **rest}
+
+    def load(self) -> list[float]:
+        """Takes over what the folder holds, if there is a checkpoint; the losses of the steps
+        done."""
+        import torch.distributed.checkpoint as dcp
+        from torch.distributed.checkpoint.state_dict import set_state_dict
+
+        if not os.path.exists(self.path) or not os.listdir(self.path):
+            return []
+        state: dict[str, Any] = {**self._state(), "losses": None}
+        dcp.load(state, checkpoint_id=self.path)
+        set_state_dict(
+            self.net, self.optimizer,
+            model_state_dict=state["net"], optim_state_dict=state["optimizer"],
+        )  # fmt: skip
+        self.schedule.load_state_dict(state["schedule"])
+        torch.set_rng_state(state["random"])
+        losses: list[float] = state["losses"]
+        return losses
+
+    def save(self, losses: list[float]) -> None:
+        """Writes the folder. Whoever is interrupted here still has the checkpoint before."""
+        import torch.distributed.checkpoint as dcp
+
+        dcp.save({**self._state(), "losses": losses}, checkpoint_id=self.path)
+
+
 def train(
     net: GPT,
     text: Text,
@@ -197,6 +237,8 @@ def train(
     every: int = 100,
     shares: Any = None,
     zero: int = 0,
+    folder: str = "",
+    resume: bool = False,
 ) -> list[float]:
     """Trains the network; returns the loss of every step. ``path``: a checkpoint, written
     ``every`` so many steps and at the end; training goes on from it when it is there. ``shares``:
@@ -205,13 +247,15 @@ def train(
     step = make_step(net, optimizer, shares)
     if compiled and shares is None:
         step = torch.compile(step)
-    checkpoint = Checkpoint(path, net=net, optimizer=optimizer, schedule=schedule)
-    losses = checkpoint.load()
+    checkpoint: Any = Checkpoint(path, net=net, optimizer=optimizer, schedule=schedule)
+    if folder:
+        checkpoint = SharedCheckpoint(folder, net, optimizer, schedule)
+    losses = checkpoint.load() if resume or not folder else []
     with training_display.training(steps - len(losses), "GPT") as display:
         while len(losses) < steps:
             losses.append(step(draw_batch(text.train)).item())
             schedule.step()
-            if path and (len(losses) % every == 0 or len(losses) == steps):
+            if (path or folder) and (len(losses) % every == 0 or len(losses) == steps):
                 checkpoint.save(losses)
             display.done(f"{losses[-1]:.3f} nats per character")
     return losses
@@ -265,6 +309,8 @@ def main() -> None:
     parser.add_argument("--checkpoint", default="", metavar="FILE", help="where to go on from")
     parser.add_argument("--every", type=int, default=100, help="steps between checkpoints")
     parser.add_argument("--exact", type=int, default=0, metavar="SHARES", help="of each batch")
+    parser.add_argument("--save", default="", metavar="DIR", help="where processes save together")
+    parser.add_argument("--resume", action="store_true", help="go on from what --save has written")
     parser.add_argument("--zero", type=int, default=0, choices=range(4), help="what is divided")
     options = parser.parse_args()
     shares, rank = start_ranks(options.exact) if options.exact else (None, 0)
@@ -279,7 +325,7 @@ def main() -> None:
         steps, tested, written = min(steps, 30), 1, 10
     losses = train(
         net, text, steps, not options.no_compile, options.checkpoint, options.every, shares,
-        options.zero,
+        options.zero, options.save, options.resume,
     )  # fmt: skip
     if options.exact:
         print(f"rank {rank}: last loss {losses[-1].hex()}, weights {digest(net)}", flush=True)

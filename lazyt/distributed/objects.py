@@ -55,6 +55,12 @@ def _from(group: Group, data: bytes, root: int, name: str) -> bytes:
     return bytes(target)
 
 
+def gathered_bytes(group: ProcessGroup, data: bytes, name: str) -> list[bytes]:
+    """The bytes of all ranks of a group, on each."""
+    running.start_made(planning.realize)
+    return _every(group._group, data, name)
+
+
 def _begin(group: Any) -> ProcessGroup | None:
     found = group_of(group)
     if found is not None:

@@ -28,12 +28,12 @@ from lazyt.serialization.archive import replacing
 
 __all__ = ["load", "load_file", "save", "save_file"]
 
-_NAMES = {
+NAMES = {
     "bool": "BOOL", "uint8": "U8", "uint16": "U16", "uint32": "U32", "uint64": "U64", "int8": "I8",
     "int16": "I16", "int32": "I32", "int64": "I64", "float16": "F16", "bfloat16": "BF16",
     "float32": "F32", "float64": "F64", "complex64": "C64",
 }  # fmt: skip
-_DTYPES = {_NAMES[t.name]: t for t in (*ALL, *COMPLEX) if t.name in _NAMES}
+DTYPES = {NAMES[t.name]: t for t in (*ALL, *COMPLEX) if t.name in NAMES}
 _MAX_HEADER = 100_000_000
 #: Of a tensor, as in PyTorch.
 MOST_DIMENSIONS = 64
@@ -69,7 +69,7 @@ def _parts(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None) ->
     for name, node in zip(names, nodes):
         end = begin + node.nbytes
         header[name] = {
-            "dtype": _NAMES[node.dtype.name], "shape": list(node.shape),
+            "dtype": NAMES[node.dtype.name], "shape": list(node.shape),
             "data_offsets": [begin, end],
         }  # fmt: skip
         begin = end
@@ -87,7 +87,7 @@ def _check(tensors: Mapping[str, Tensor]) -> None:
             raise DTypeError(
                 f"Key `{name}` is invalid, expected lazyt.Tensor but received {type(tensor)}"
             )
-        if tensor.dtype.name not in _NAMES:
+        if tensor.dtype.name not in NAMES:
             raise DTypeError(
                 f"the format has no numbers of {tensor.dtype}, of which {name!r} is; save its "
                 "view_as_real()"
@@ -149,7 +149,7 @@ def _tensors(data: np.ndarray[Any, Any], title: str, copy: bool) -> dict[str, Te
 def _place(entry: dict[str, Any]) -> tuple[DType, tuple[int, ...], int, int]:
     """Type, shape, begin and end of a tensor; raises for entries that contradict themselves."""
     shape, (begin, end) = tuple(entry["shape"]), entry["data_offsets"]
-    dtype = _DTYPES.get(entry["dtype"])
+    dtype = DTYPES.get(entry["dtype"])
     if dtype is None:
         raise ValueError(f"there is no dtype {entry['dtype']}")
     if len(shape) > MOST_DIMENSIONS:

@@ -434,6 +434,16 @@ def _watch(modules: Sequence[Module], unit: Unit) -> None:
             lambda own, args, result: calls.after(own, result), prepend=False
         )
         module.register_state_dict_pre_hook(lambda own, prefix, keep: own.reshard())
+    for entry in unit.entries:
+        for home, name in entry.homes:
+            home._register_state_dict_hook(functools.partial(_mark, name, entry))
+
+
+def _mark(name: str, entry: Divided, module: Module, state: Any, prefix: str, *_: Any) -> None:
+    """A tensor of a state dict says how it is divided."""
+    found = state.get(prefix + name)
+    if isinstance(found, Tensor) and found is not entry.parameter:
+        found.__dict__["division"] = entry.division
 
 
 def register_fsdp_forward_method(module: Module, method_name: str) -> None:

@@ -327,6 +327,10 @@ class Unit:
         self._calls: list[_Call] = []
         self._exact = _Subtrees()
 
+    def __deepcopy__(self, memo: Any) -> Unit:
+        """Itself: tensors that are copied stay divided by it."""
+        return self
+
     @property
     def parameters(self) -> list[Parameter]:
         """This rank's rows of each parameter."""

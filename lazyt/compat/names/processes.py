@@ -14,6 +14,7 @@ _TENSOR = Served("lazyt.distributed.tensor")
 _LAYOUTS = Served("lazyt.distributed.tensor.layouts")
 _MESH = Served("lazyt.distributed.device_mesh")
 _PLACEMENTS = Served("lazyt.distributed.placements")
+_SAVED = Served("lazyt.sharding.checkpoint")
 _SHARDED = Served("lazyt.sharding.fully_shard")
 _MANY = Refused("lazyt's ranks have whole models and parts of the batch; this is not there yet")
 
@@ -85,16 +86,20 @@ MODULES: Table = {
         _MANY: "ModelAverager PeriodicModelAverager",
     },
     "distributed.checkpoint": {
-        _MANY: """
-            DefaultLoadPlanner DefaultSavePlanner FileSystemReader FileSystemWriter LoadPlanner
-            Metadata SavePlanner StorageReader StorageWriter async_save load load_state_dict save
-            save_state_dict""",
+        _SAVED: """
+            BytesStorageMetadata CheckpointException ChunkStorageMetadata DefaultLoadPlanner
+            DefaultSavePlanner FileSystemReader FileSystemWriter LoadPlan LoadPlanner Metadata
+            ReadItem SavePlan SavePlanner StorageReader StorageWriter TensorStorageMetadata
+            WriteItem async_save load load_state_dict save save_state_dict""",
+        _MANY: "HuggingFaceStorageReader HuggingFaceStorageWriter",
     },
+    "distributed.checkpoint.api": {_SAVED: "CheckpointException"},
     "distributed.checkpoint._consolidate_hf_safetensors": {_MANY: "consolidate_safetensors_files"},
     "distributed.checkpoint.default_planner": {
-        _MANY: "DefaultLoadPlanner DefaultSavePlanner _EmptyStateDictLoadPlanner",
+        _SAVED: "DefaultLoadPlanner DefaultSavePlanner",
+        _MANY: "_EmptyStateDictLoadPlanner",
     },
-    "distributed.checkpoint.filesystem": {_MANY: "FileSystemReader FileSystemWriter"},
+    "distributed.checkpoint.filesystem": {_SAVED: "FileSystemReader FileSystemWriter"},
     "distributed.checkpoint.format_utils": {
         _MANY: """
             _EmptyStateDictLoadPlanner _load_state_dict dcp_to_torch_save torch_save_to_dcp""",
@@ -102,17 +107,31 @@ MODULES: Table = {
     "distributed.checkpoint.hf_storage": {
         _MANY: "HuggingFaceStorageReader HuggingFaceStorageWriter",
     },
-    "distributed.checkpoint.metadata": {_MANY: "Metadata STATE_DICT_TYPE StorageMeta"},
+    "distributed.checkpoint.metadata": {
+        Served("lazyt.sharding.checkpoint.metadata"): """
+            BytesStorageMetadata ChunkStorageMetadata Metadata MetadataIndex STATE_DICT_TYPE
+            StorageMeta TensorProperties TensorStorageMetadata""",
+    },
     "distributed.checkpoint.optimizer": {_MANY: "load_sharded_optimizer_state_dict"},
-    "distributed.checkpoint.planner": {_MANY: "LoadPlanner SavePlanner"},
+    "distributed.checkpoint.planner": {
+        Served("lazyt.sharding.checkpoint.planners"): """
+            BytesIOWriteData LoadItemType LoadPlan LoadPlanner ReadItem SavePlan SavePlanner
+            TensorWriteData WriteItem WriteItemType""",
+    },
     "distributed.checkpoint.state_dict": {
-        _MANY: """
+        Served("lazyt.sharding.checkpoint.state_dict"): """
             StateDictOptions get_model_state_dict get_optimizer_state_dict get_state_dict
             set_model_state_dict set_optimizer_state_dict set_state_dict""",
     },
-    "distributed.checkpoint.state_dict_loader": {_MANY: "_load_state_dict load load_state_dict"},
-    "distributed.checkpoint.state_dict_saver": {_MANY: "async_save save save_state_dict"},
-    "distributed.checkpoint.stateful": {_MANY: "Stateful"},
+    "distributed.checkpoint.state_dict_loader": {
+        _SAVED: "load load_state_dict",
+        _MANY: "_load_state_dict",
+    },
+    "distributed.checkpoint.state_dict_saver": {_SAVED: "async_save save save_state_dict"},
+    "distributed.checkpoint.stateful": {_SAVED: "Stateful"},
+    "distributed.checkpoint.storage": {
+        Served("lazyt.sharding.checkpoint.storage"): "StorageReader StorageWriter WriteResult",
+    },
     "distributed.constants": {_RANKS: "default_pg_timeout"},
     "distributed.device_mesh": {_MESH: "DeviceMesh init_device_mesh"},
     "distributed.distributed_c10d": {
