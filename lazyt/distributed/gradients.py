@@ -7,6 +7,7 @@ from typing import Any
 
 from lazyt import ops
 from lazyt.distributed.collectives import all_reduce, finish, joined, parted, value_of
+from lazyt.distributed.comm_hooks import GradBucket
 from lazyt.distributed.process_groups import ProcessGroup, ranks_of
 from lazyt.distributed.works import ReduceOp
 from lazyt.functional.creation.creation import tensor as tensor_of
@@ -61,6 +62,9 @@ class Buckets:
             self.groups[-1].append(parameter)
             room -= nbytes
         self._group = group
+        #: What a program does instead of averaging, with its state.
+        self.hook: tuple[Any, Any] | None = None
+        self._coming: list[tuple[list[Tensor], Any]] = []
         self.begin(())
 
     def begin(self, unused: Sequence[Tensor], elsewhere: frozenset[Tensor] = frozenset()) -> None:
@@ -82,6 +86,8 @@ class Buckets:
         while self.next < len(self.groups) and not self.missing[self.next]:
             self.start(self.next)
             self.next += 1
+        if self.next == len(self.groups):
+            self._take()
 
     def absent(self) -> list[int]:
         """Numbers of the parameters whose gradients did not come, in the module's order."""
@@ -102,10 +108,34 @@ class Buckets:
             for parameter in some:
                 if parameter.grad is None:
                     parameter.grad = wrap(ops.zeros_like(unwrap(parameter)))
+            if self.hook is not None:
+                state, function = self.hook
+                last = bucket + 1 == len(self.groups)
+                self._coming.append((some, function(state, GradBucket(bucket, some, last))))
+                return
             grads = [p.grad for p in some if p.grad is not None]
             nodes = [value_of(g, "grad") for g in grads]
             whole = sums.all_reduce(joined(nodes), ranks_of(self._group), "avg")
             finish(list(zip(grads, parted(whole, [n.shape for n in nodes]))), True)
+
+    def _take(self) -> None:
+        """Gradients become what the hook's futures give. Raises ValueError for another size."""
+        coming, self._coming = self._coming, []
+        for some, future in coming:
+            row = future.wait()
+            row = row[0] if isinstance(row, (list, tuple)) else row
+            if row.numel() != sum(p.numel() for p in some):
+                raise ValueError(
+                    f"a communication hook gave {row.numel()} numbers for a bucket of "
+                    f"{sum(p.numel() for p in some)}"
+                )
+            with no_grad():
+                start = 0
+                for parameter in some:
+                    part = row.reshape(-1)[start : start + parameter.numel()]
+                    start += parameter.numel()
+                    if parameter.grad is not None:
+                        parameter.grad.copy_(part.reshape(parameter.shape))
 
 
 def equalize(tensors: Sequence[Tensor], group: ProcessGroup, root: int = 0) -> None:

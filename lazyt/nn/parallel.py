@@ -192,8 +192,18 @@ class DistributedDataParallel(Module):
         self.find_unused_parameters = True
 
     def register_comm_hook(self, state: object, hook: Any) -> None:
-        """Raises LazytError: sums over ranks have lazyt's order, and are not replaced."""
-        raise LazytError("register_comm_hook is not supported: lazyt averages gradients itself")
+        """Lets a program average gradients: ``hook(state, bucket)`` gets each full bucket
+        (``GradBucket``) and gives a future of its row.
+
+        Raises TypeError for what cannot be called, LazytError for a second hook.
+        """
+        if not callable(hook):
+            raise TypeError("Communication hook must be callable.")
+        if self._buckets.hook is not None:
+            raise LazytError(
+                "register_comm_hook or register_builtin_comm_hook can only be called once."
+            )
+        self._buckets.hook = state, hook
 
 
 __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]

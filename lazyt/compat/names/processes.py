@@ -14,6 +14,7 @@ _TENSOR = Served("lazyt.distributed.tensor")
 _LAYOUTS = Served("lazyt.distributed.tensor.layouts")
 _MESH = Served("lazyt.distributed.device_mesh")
 _PLACEMENTS = Served("lazyt.distributed.placements")
+_NEW = Served("lazyt.distributed.functional_collectives")
 _SAVED = Served("lazyt.sharding.checkpoint")
 _SHARDED = Served("lazyt.sharding.fully_shard")
 _MANY = Refused("lazyt's ranks have whole models and parts of the batch; this is not there yet")
@@ -37,6 +38,7 @@ MODULES: Table = {
             _reduce_scatter_base=reduce_scatter_tensor""",
         _ALONE: "is_ucc_available=no is_xccl_available=no",
         _ENUMS: "DebugLevel",
+        Served("lazyt.distributed.comm_hooks"): "GradBucket",
         _MANY: """
             Reducer _rank_not_in_group get_backend_config get_debug_level
             get_default_backend_for_device split_group supports_complex""",
@@ -47,9 +49,12 @@ MODULES: Table = {
         _SHARDED: "CPUOffloadPolicy FSDPModule MixedPrecisionPolicy OffloadPolicy fully_shard",
     },
     "distributed._functional_collectives": {
-        _MANY: """
-            AsyncCollectiveTensor all_gather_tensor all_reduce all_to_all_single
-            all_to_all_single_autograd permute_tensor reduce_scatter_tensor wait_tensor""",
+        _NEW: """
+            all_gather_tensor all_gather_tensor_autograd=all_gather_tensor all_to_all_single
+            all_to_all_single_autograd=all_to_all_single permute_tensor reduce_scatter_tensor
+            reduce_scatter_tensor_autograd=reduce_scatter_tensor wait_tensor""",
+        Served("lazyt.distributed.functional"): "all_reduce broadcast",
+        _MANY: "AsyncCollectiveTensor",
     },
     "distributed._tensor": {
         _TENSOR: "DTensor distribute_module distribute_tensor",
@@ -64,13 +69,13 @@ MODULES: Table = {
     "distributed.algorithms._checkpoint": {},
     "distributed.algorithms._checkpoint.checkpoint_wrapper": {
         _ENUMS: "CheckpointImpl",
-        _MANY: """
+        Served("lazyt.sharding.checkpoint_wrapper"): """
             ActivationWrapper CheckpointWrapper OffloadWrapper apply_activation_checkpointing
             checkpoint_wrapper offload_wrapper""",
     },
     "distributed.algorithms.ddp_comm_hooks": {},
     "distributed.algorithms.ddp_comm_hooks.default_hooks": {
-        _MANY: """
+        Served("lazyt.distributed.comm_hooks"): """
             allreduce_hook bf16_compress_hook bf16_compress_wrapper fp16_compress_hook
             fp16_compress_wrapper""",
     },
@@ -182,9 +187,16 @@ MODULES: Table = {
     },
     "distributed.launcher": {},
     "distributed.launcher.api": {_MANY: "LaunchConfig elastic_launch launch_agent"},
-    "distributed.nn": {_MANY: "RemoteModule all_gather all_reduce all_to_all broadcast"},
+    "distributed.nn": {
+        Served("lazyt.distributed.functional"): "all_gather all_reduce broadcast",
+        _NEW: "all_to_all all_to_all_single=all_to_all_into gather reduce scatter",
+        _MANY: "RemoteModule",
+    },
     "distributed.nn.functional": {
-        _MANY: "all_gather all_reduce all_to_all all_to_all_single broadcast gather reduce scatter",
+        Served("lazyt.distributed.functional"): "all_gather all_reduce broadcast",
+        _NEW: """
+            all_to_all all_to_all_single=all_to_all_into gather reduce
+            reduce_scatter=reduce_scatter_list scatter""",
     },
     "distributed.optim": {
         Served("lazyt.sharding.zero_optimizer"): "ZeroRedundancyOptimizer",
