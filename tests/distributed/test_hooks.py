@@ -47,7 +47,7 @@ print("well")
 """
 
 COLLECTIVES = """
-from lazyt.distributed import functional_collectives as C
+from lazyt.sharding import functional_collectives as C
 t = lazyt.arange(6.0).reshape(3, 2) + 10 * rank
 t.requires_grad_()
 g = C.all_gather_tensor(t, 1)
