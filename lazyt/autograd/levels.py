@@ -409,6 +409,12 @@ class _Watcher:
         if self.outer is not None:
             self.outer.created(storage)
 
+    def verified(self, node: Node) -> bool:
+        """Whether every call of a captured function tells; not of all examples together."""
+        if any(level.depends([node]) for level in stack.levels):
+            return False
+        return self.outer is not None and self.outer.verified(node)
+
     def looked(self, reason: str, where: str, nodes: Sequence[Node]) -> None:
         """The program looks at values. Raises LazytError where they are those of all examples."""
         for level in reversed(stack.levels) if self.mine else ():

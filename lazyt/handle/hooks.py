@@ -37,6 +37,9 @@ class Watcher(Protocol):
     def created(self, storage: Storage) -> None:
         """``storage`` is new."""
 
+    def verified(self, node: Node) -> bool:
+        """A factorization has to have succeeded; whether every call of the function tells."""
+
     def looked(self, reason: str, where: str, nodes: Sequence[Node]) -> None:
         """The program looks at the values of ``nodes``."""
 

@@ -27,7 +27,7 @@ from lazyt.handle.grad_mode import set_grad_enabled
 from lazyt.handle.hooks import Counts, Watcher, hook
 from lazyt.handle.pending import realize_nodes
 from lazyt.handle.pytree import ANYTHING, Flat
-from lazyt.handle.storage import Memory, Storage
+from lazyt.handle.storage import Memory, Storage, raw
 from lazyt.handle.tape import AccumulateGrad, Bridge, GradFn, boundaries
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, float32, float64, int8, int16, int32, int64, uint8
@@ -97,6 +97,8 @@ class Recorder:
         looks: nodes at whose values the program looked, with where, and whether they are bits of
             floats.
         collectives: what other ranks wait for, in the order in which the function made it.
+        verifies: results of factorizations, whose last numbers are zero where they succeeded, with
+            how many calls came before.
         trouble: why the run cannot be replayed; None while it can.
         stops: whether what cannot be replayed is stopped by StopTracing before it is done.
         stand_ins: leaves in the place of values that come after the run.
@@ -124,6 +126,7 @@ class Recorder:
         self.checks: list[tuple[Node, Bounds]] = []
         self.looks: dict[Node, tuple[str, bool]] = {}
         self.collectives: list[Node] = []
+        self.verifies: dict[Node, int] = {}
         self.trouble: str | None = None
         self.stops = False
         self.stand_ins: set[Node] = set()
@@ -197,6 +200,13 @@ class Recorder:
     def created(self, storage: Storage) -> None:
         """``storage`` is new; it stays alive so that its identity stays its own."""
         self.born[id(storage)] = storage
+
+    def verified(self, node: Node) -> bool:
+        """A replay looks at the value when it has computed everything, before it writes."""
+        if self.stops or not self.stand_ins.isdisjoint(topological([node])):
+            return False
+        self.verifies[raw(node)] = len(self.calls)
+        return True
 
     def looked(self, reason: str, where: str, nodes: Sequence[Node]) -> None:
         """The program looks at a value."""

@@ -54,7 +54,14 @@ from lazyt.tracing.guards import (
     tensor_condition,
 )
 from lazyt.tracing.outcomes import Outcome
-from lazyt.tracing.replay import Computed, ComputedChecks, Interrupted, Made, Replay
+from lazyt.tracing.replay import (
+    Computed,
+    ComputedChecks,
+    Interrupted,
+    Made,
+    Replay,
+    has_failed,
+)
 from lazyt.tracing.reuse import MOST_BYTES, lone_counts, own_buffer
 from lazyt.tracing.sources import GradSource, GuardedTensor, ItemSource, is_plain, same_plain
 from lazyt.tracing.symbolic_numbers import PythonNumber
@@ -574,6 +581,8 @@ class Launch(_Part):
             own_buffer=own_buffer, spares=[None] * len(self.replay.written),
         )  # fmt: skip
         if self.launcher is not None:  # of a device: others are refused
+            if self.replay.verifies:
+                refuse("a plan on a device, of which a result is looked at")
             self._write_launch(cast("Launcher", self.launcher))
             return
         pointers = [f"{self.buffer(origin)}.ptr" for origin in self._sources]
@@ -603,11 +612,25 @@ class Launch(_Part):
         )  # fmt: skip
         self.add(f"pack(slots, 0, {', '.join(order)})")
         self.both("run()")
+        self._write_verification()
+
+    def _write_verification(self) -> None:
+        """Whether factorizations have come to an end, before anything is written."""
+        first = len(self.replay.flags) + len(self.replay.written)
+        calls = "done(locals(), names, leaves)" if self.replay.calls else "[]"
+        for place in range(first, first + self.replay.verifies):
+            kind = self.replay.types[place]
+            failed = self.bind(functools.partial(has_failed, kind.dtype, kind.shape))
+            buffer = self.buffer(self.roots[place])
+            self.both(f"if {failed}({buffer}): raise Interrupted(calls, {calls}, None)")
+            self.names.table.update(Interrupted=Interrupted, calls=self.replay.calls)
 
     def _is_shared(self, number: int) -> bool:
         """Whether a root is the memory of a captured tensor, which another one is to have, too."""
         root, fresh = self.roots[number], len(self.replay.flags)
         if isinstance(root, int) or root[0] != "source":
+            return False
+        if number >= fresh + len(self.replay.written):  # the result of a factorization
             return False
         own = number >= fresh and self.replay.written[number - fresh] in self.in_place
         return self.replay.holders[root[1]] in self.captured and not own

@@ -26,7 +26,7 @@ from lazyt.handle.storage import Storage, raw
 from lazyt.handle.tape import AccumulateGrad, GradFn, record_view
 from lazyt.handle.tensor import Tensor
 from lazyt.handle.views import View
-from lazyt.ir.dtypes import int64
+from lazyt.ir.dtypes import DType, int64
 from lazyt.ir.graph import Node, topological
 from lazyt.runtime.memory import Buffer
 from lazyt.tracing.capture import Bounds, Run, leaf_of, watching
@@ -102,7 +102,8 @@ class IndexChecks:
         for node, _ in run.recorder.checks if run.recorder.collectives else ():
             if any(n.op.lower == "collective" for n in topological([node], lambda n: n in origins)):
                 raise CannotReplay("it checks a value that other ranks send")
-        for node, bounds in dict.fromkeys(run.recorder.checks):
+        checks = [*run.recorder.checks, *[(node, ONE) for node in verified_before(run)]]
+        for node, bounds in dict.fromkeys(checks):
             leaf = _picked_from(node, bounds, origins)
             if leaf is not None:
                 kind, place = origins[leaf]
@@ -119,12 +120,36 @@ class IndexChecks:
             self.computed = ComputedChecks(indices, run, origins)
             self.sources |= self.computed.sources
 
-    def hold(self, found: dict[str, Any]) -> bool:
+    def hold(self, found: dict[str, Any], storages: Sequence[Storage]) -> bool:
         """Whether they hold for the nodes in ``found``, of each kind of place."""
         for origin, bounds in self.inputs:
             if not is_within(*value_range(node_of(origin, found)), bounds):
                 return False
-        return self.computed is None or self.computed.hold(found)
+        return self.computed is None or self.computed.hold(found, storages)
+
+
+def verified_after(run: Run) -> list[Node]:
+    """The factorizations that a replay looks at when it has computed all, before it writes. If one
+    has failed the function is run, which gets what Python has done already. So all of that has to
+    come before them; raises CannotReplay between collectives."""
+    verifies, calls = run.recorder.verifies, run.recorder.calls
+    if verifies and run.recorder.collectives:
+        raise CannotReplay("it checks factorizations between collectives")
+    return [*verifies] if min(verifies.values(), default=0) == len(calls) else []
+
+
+def verified_before(run: Run) -> list[Node]:
+    """Of the others, 1 where they succeed: they are computed before Python does anything."""
+    if verified_after(run):
+        return []
+    flags = []
+    for node in run.recorder.verifies:
+        lead = node.shape[:-1]
+        starts, sizes = (*(0,) * len(lead), node.shape[-1] - 1), (*lead, 1)
+        last = ops.slice_(node, starts, sizes, (1,) * len(node.shape))
+        fine = ops.apply("eq", last, ops.constant(0, last.dtype))
+        flags.append(ops.cast(ops.reduce_("min", fine, range(len(sizes))), int64))
+    return flags
 
 
 class ComputedChecks:
@@ -166,7 +191,7 @@ class ComputedChecks:
             known = [origin for origin in used if origin[0] in ("source", "part")]
             self.inputs = list(dict.fromkeys(known))
 
-    def hold(self, found: dict[str, Any]) -> bool:
+    def hold(self, found: dict[str, Any], storages: Sequence[Storage]) -> bool:
         """Whether they hold for the nodes in ``found``, of each kind of origin."""
         if self._calls:
             with returning(self._generators):
@@ -176,7 +201,7 @@ class ComputedChecks:
         if self._plan is not None:
             return self._is_fine([node_of(o, found).data for o in self._plan[1]], found)
         assert self._template is not None
-        nodes = self._template.build(found, ())
+        nodes = self._template.build(found, storages)
         realize_nodes(nodes)
         return self._are_within([node.data for node in nodes])
 
@@ -378,10 +403,10 @@ class Interrupted(Exception):
     Attributes:
         calls: what a replay does before it writes, with whether it fills a leaf.
         done: what those calls gave that came before the exception.
-        error: what was raised.
+        error: what was raised; None where a factorization failed after all of it.
     """
 
-    def __init__(self, calls: Calls, done: Sequence[Any], error: Exception) -> None:
+    def __init__(self, calls: Calls, done: Sequence[Any], error: Exception | None) -> None:
         super().__init__(str(error))
         self.calls = calls
         self.done = list(done)
@@ -402,7 +427,7 @@ def run_calls(calls: Calls) -> list[Any]:
 def resume(stop: Interrupted, run: Callable[[], Any]) -> Any:
     """The result of ``run()``, the function as always, which meets the exception on its way."""
     done = [v for v, (f, _) in zip(stop.done, stop.calls) if not isinstance(f, NumberLeaf)]
-    own = not isinstance(stop.calls[len(stop.done)][0], NumberLeaf)
+    own = stop.error is not None and not isinstance(stop.calls[len(stop.done)][0], NumberLeaf)
     with watching(_Resumed(done, stop.error if own else None)):
         return run()
 
@@ -472,6 +497,10 @@ class _Resumed:
     def created(self, storage: Storage) -> None:
         """Nothing."""
 
+    def verified(self, node: Node) -> bool:
+        """False: the value is looked at."""
+        return False
+
     def looked(self, reason: str, where: str, nodes: Sequence[Node]) -> None:
         """Nothing."""
 
@@ -490,6 +519,11 @@ class _Resumed:
 
     def differentiated(self, order: Sequence[GradFn]) -> None:
         """Nothing."""
+
+
+def has_failed(dtype: DType, shape: Sequence[int], data: Buffer) -> bool:
+    """Whether a factorization says so in its last number, for any matrix."""
+    return bool(data.as_numpy(dtype, shape)[..., -1].any())
 
 
 class Missed(Exception):
@@ -643,6 +677,9 @@ class Replay:
             self.written = written_by(run)
             roots = [s.current() if self.alive else raw(s.current()) for s in self._fresh]
             roots += [raw(recorder.storages[n].current()) for n in self.written]
+            verifies = verified_after(run)
+            roots += verifies
+        self.verifies = len(verifies)
         if any(recorder.storages[i] in (*self._fixed, *copies) for i in self.written):
             raise CannotReplay("it writes to an argument that shares memory")
         origins = origins_of(run)
@@ -670,9 +707,12 @@ class Replay:
         """The plan, see ``prepare``, which has computed the captured call's results. New values may
         be written over the old ones of the same memory, where no result is the old one."""
         storages = run.recorder.storages
-        news = roots[len(roots) - len(self.written) :]
+        news = roots[len(self.flags) :]
         owners: dict[Node, Node] = {}
         for leaf, (kind, number) in origins.items():
+            # Nothing is written where a factorization fails.
+            if self.verifies:
+                break
             if kind == "source" and number in self.written and leaf not in roots:
                 new = news[self.written.index(number)]
                 if storages[number].share is None and new.type == leaf.type:
@@ -779,16 +819,23 @@ class Replay:
         realize_nodes([node for node in late if node.data is None])
         sources = {i: leaf_of(storages[i]) for i in self.used}
         found: dict[str, Any] = {"source": sources, "part": parts}
-        if not self.checks.hold(found):
+        if not self.checks.hold(found, storages):
             raise Missed("values that are checked are in another range, or wrong")
         done = run_calls(self.calls)
         found["call"] = [value for value, (_, fills) in zip(done, self.calls) if fills]
         del late
         new, nodes = self._compute(found, storages, given)
+        if not self._succeeded(nodes[len(self.written) :]):
+            raise Interrupted(self.calls, done, None)
         results = self._finish(given, storages, new, nodes)
         for function in self.late:
             function()
         return results
+
+    def _succeeded(self, nodes: Sequence[Node]) -> bool:
+        """Whether factorizations have come to an end; ``nodes``: their results."""
+        realize_nodes([node for node in nodes if node.data is None])
+        return not any(has_failed(node.dtype, node.shape, node.data) for node in nodes)
 
     def _compute(
         self, found: dict[str, Any], storages: Sequence[Storage], given: Sequence[Tensor]
@@ -845,7 +892,8 @@ class Replay:
                 return None
         if self._joint is None:
             try:
-                self._joint = Joint(self._template, found, storages, self.flags, self.written)
+                written = () if self.verifies else self.written
+                self._joint = Joint(self._template, found, storages, self.flags, written)
             except CannotSplit:
                 self._may_split = False
                 return None
