@@ -610,7 +610,9 @@ def trace_gradients_of(run: Run, arguments: Sequence[Tensor]) -> None:
     parts.extend(Flat([c.values for c in run.changes], None, ANYTHING).leaves)
     known = run.recorder.known
     made = [p._storage for p in parts if isinstance(p, Tensor) and id(p._storage) not in known]
-    run.gradients = trace_gradients([storage.current() for storage in made], run.recorder)
+    with watching(run.recorder):  # so that values stay what they were made from
+        roots = [storage.current() for storage in made]
+    run.gradients = trace_gradients(roots, run.recorder)
     if not run.gradients:
         return
     before = {(c.sort, c.path, *map(id, c.values)) for c in run.changes}
