@@ -36,6 +36,7 @@ from lazyt.runtime import events
 from lazyt.runtime.cpython import dict_tags, direct
 from lazyt.runtime.memory import Buffer
 from lazyt.tracing import fast_path
+from lazyt.tracing.capture import Interrupted
 from lazyt.tracing.fast_path import (
     MOST_IN_TRAY,
     Admission,
@@ -54,14 +55,7 @@ from lazyt.tracing.guards import (
     tensor_condition,
 )
 from lazyt.tracing.outcomes import Outcome
-from lazyt.tracing.replay import (
-    Computed,
-    ComputedChecks,
-    Interrupted,
-    Made,
-    Replay,
-    has_failed,
-)
+from lazyt.tracing.replay import Computed, ComputedChecks, Made, Replay, has_failed
 from lazyt.tracing.reuse import MOST_BYTES, lone_counts, own_buffer
 from lazyt.tracing.sources import GradSource, GuardedTensor, ItemSource, is_plain, same_plain
 from lazyt.tracing.symbolic_numbers import PythonNumber
@@ -617,21 +611,20 @@ class Launch(_Part):
     def _write_verification(self) -> None:
         """Whether factorizations have come to an end, before anything is written."""
         first = len(self.replay.flags) + len(self.replay.written)
-        calls = "done(locals(), names, leaves)" if self.replay.calls else "[]"
+        done = "done(locals(), names, leaves)" if self.replay.calls else "[]"
         for place in range(first, first + self.replay.verifies):
-            kind = self.replay.types[place]
-            failed = self.bind(functools.partial(has_failed, kind.dtype, kind.shape))
-            buffer = self.buffer(self.roots[place])
-            self.both(f"if {failed}({buffer}): raise Interrupted(calls, {calls}, None)")
             self.names.table.update(Interrupted=Interrupted, calls=self.replay.calls)
+            failed = self.bind(functools.partial(has_failed, self.replay.types[place]))
+            test = f"if {failed}({self.buffer(self.roots[place])})"
+            self.both(f"{test}: raise Interrupted(calls, {done}, None)")
 
     def _is_shared(self, number: int) -> bool:
         """Whether a root is the memory of a captured tensor, which another one is to have, too."""
         root, fresh = self.roots[number], len(self.replay.flags)
         if isinstance(root, int) or root[0] != "source":
             return False
-        if number >= fresh + len(self.replay.written):  # the result of a factorization
-            return False
+        if number >= fresh + len(self.replay.written):
+            return False  # that of a factorization
         own = number >= fresh and self.replay.written[number - fresh] in self.in_place
         return self.replay.holders[root[1]] in self.captured and not own
 

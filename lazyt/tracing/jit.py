@@ -40,9 +40,11 @@ from lazyt.runtime.cpython.interrupts import handling
 from lazyt.tracing.arguments import Changing, Values, is_gone, key_of, keys_differ
 from lazyt.tracing.capture import (
     CannotTrace,
+    Interrupted,
     Run,
     names_to_read,
     note_state,
+    resume,
     trace_gradients_of,
     watch,
 )
@@ -52,7 +54,7 @@ from lazyt.tracing.frames import Frames, global_names, is_user_module
 from lazyt.tracing.guards import CannotWatch, is_sparse
 from lazyt.tracing.outcomes import Holders, Outcome, changes_of, open_changed
 from lazyt.tracing.recompile_reasons import argument_names, describe
-from lazyt.tracing.replay import Interrupted, Missed, Replay, resume
+from lazyt.tracing.replay import Missed, Replay
 from lazyt.tracing.sources import signature
 from lazyt.tracing.symbolic_numbers import Numbers, plain
 from lazyt.tracing.templates import CannotReplay, lives, run_on_copies

@@ -8,9 +8,8 @@ the graph again over the new leaves: lazy and differentiable like any other.
 from __future__ import annotations
 
 import functools
-import threading
 import weakref
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazyt import ops
@@ -20,16 +19,15 @@ from lazyt.functional.updates import equal_counts
 from lazyt.handle import tape
 from lazyt.handle.dispatch import one_memory
 from lazyt.handle.grad_mode import no_grad
-from lazyt.handle.hooks import Counts
 from lazyt.handle.pending import realize_nodes
 from lazyt.handle.storage import Storage, raw
 from lazyt.handle.tape import AccumulateGrad, GradFn, record_view
 from lazyt.handle.tensor import Tensor
 from lazyt.handle.views import View
-from lazyt.ir.dtypes import DType, int64
-from lazyt.ir.graph import Node, topological
+from lazyt.ir.dtypes import int64
+from lazyt.ir.graph import Node, Type, topological
 from lazyt.runtime.memory import Buffer
-from lazyt.tracing.capture import Bounds, Run, leaf_of, watching
+from lazyt.tracing.capture import Bounds, Interrupted, Run, leaf_of, run_calls, watching
 from lazyt.tracing.guards import StateTest
 from lazyt.tracing.recompile_reasons import aliases_differ, tensor_differs
 from lazyt.tracing.reuse import own_buffer
@@ -387,143 +385,9 @@ def _part_type(name: str) -> type[GradFn]:
     return type(name, (GradFn,), {"__slots__": (), "rule": "a"})
 
 
-# Replays that are broken off by an exception: the function is run, as far as it comes itself.
-#
-# What Python does at every call (schedules, random keys) a replay does before it writes anything.
-# Where that raises, the function itself is run: it gets what was done already, in order, and meets
-# the exception at the place where it comes from, with everything before it written.
-
-
-Calls = Sequence[tuple[Callable[[], Any], bool]]
-
-
-class Interrupted(Exception):
-    """A replay came to an exception, with nothing written yet.
-
-    Attributes:
-        calls: what a replay does before it writes, with whether it fills a leaf.
-        done: what those calls gave that came before the exception.
-        error: what was raised; None where a factorization failed after all of it.
-    """
-
-    def __init__(self, calls: Calls, done: Sequence[Any], error: Exception | None) -> None:
-        super().__init__(str(error))
-        self.calls = calls
-        self.done = list(done)
-        self.error = error
-
-
-def run_calls(calls: Calls) -> list[Any]:
-    """What the calls of a replay give, of which some fill leaves. Raises Interrupted."""
-    done: list[Any] = []
-    try:
-        for function, _ in calls:
-            done.append(function())
-    except Exception as error:
-        raise Interrupted(calls, done, error) from None
-    return done
-
-
-def resume(stop: Interrupted, run: Callable[[], Any]) -> Any:
-    """The result of ``run()``, the function as always, which meets the exception on its way."""
-    done = [v for v, (f, _) in zip(stop.done, stop.calls) if not isinstance(f, NumberLeaf)]
-    own = stop.error is not None and not isinstance(stop.calls[len(stop.done)][0], NumberLeaf)
-    with watching(_Resumed(done, stop.error if own else None)):
-        return run()
-
-
-class _Resumed:
-    """Gives a function, in order, what was done on its behalf, and then the exception."""
-
-    def __init__(self, done: Sequence[Any], error: Exception | None) -> None:
-        self._done = list(reversed(done))
-        self._error = error
-        self._keys: dict[Hashable, Any] = {}
-        self._counts = Counts()
-        self._thread = threading.get_ident()
-
-    @property
-    def mine(self) -> bool:
-        """Whether this thread is the one that resumes."""
-        return threading.get_ident() == self._thread
-
-    def _next(self, function: Callable[[], Any]) -> Any:
-        if self._done:
-            return self._done.pop()
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
-        return function()
-
-    def filled(self, make: Callable[[], Node], key: Hashable) -> Node:
-        """A leaf that was made already, or is made now."""
-        found: Node | None = None if key is None else self._keys.get(key)
-        if found is None:
-            found = self._next(make)
-            if key is not None:
-                self._keys[key] = found
-        return found
-
-    def random_key(self, make: Callable[[], Node]) -> Node:
-        """A leaf that was made already, or is made now."""
-        return self.filled(make, None)
-
-    def each_call(self, function: Callable[[], Any]) -> Any:
-        """Something that was done already, or is done now."""
-        return self._next(function)
-
-    def counted(
-        self, table: Mapping[str, Any], names: tuple[str, ...], value: Hashable
-    ) -> Hashable:
-        """Numbers that were one when the function was captured are one."""
-        return self._counts.note(table, names, value)
-
-    def renewed(self, storage: Storage, name: str) -> None:
-        """Nothing."""
-
-    def whole(self, node: Node) -> Node:
-        """The node."""
-        return node
-
-    def read(self, storage: Storage) -> None:
-        """Nothing."""
-
-    def wrote(self, storage: Storage, value: Node) -> None:
-        """Nothing."""
-
-    def looked_behind(self, storage: Storage) -> None:
-        """Nothing."""
-
-    def created(self, storage: Storage) -> None:
-        """Nothing."""
-
-    def verified(self, node: Node) -> bool:
-        """False: the value is looked at."""
-        return False
-
-    def looked(self, reason: str, where: str, nodes: Sequence[Node]) -> None:
-        """Nothing."""
-
-    def number(self, node: Node, reason: str) -> int | None:
-        """None: nothing is watched."""
-        return None
-
-    def checked(self, node: Node, bounds: tuple[tuple[int, int], tuple[int, int]]) -> None:
-        """Nothing."""
-
-    def communicated(self, node: Node) -> None:
-        """Nothing."""
-
-    def accumulated(self, leaf: AccumulateGrad) -> None:
-        """Nothing."""
-
-    def differentiated(self, order: Sequence[GradFn]) -> None:
-        """Nothing."""
-
-
-def has_failed(dtype: DType, shape: Sequence[int], data: Buffer) -> bool:
+def has_failed(kind: Type, data: Buffer) -> bool:
     """Whether a factorization says so in its last number, for any matrix."""
-    return bool(data.as_numpy(dtype, shape)[..., -1].any())
+    return bool(data.as_numpy(kind.dtype, kind.shape)[..., -1].any())
 
 
 class Missed(Exception):
@@ -647,17 +511,15 @@ class Replay:
         recorder = run.recorder
         self._groups = _groups_of(run)
         self.numbers, self.guards, self.counted = numbers, run.guards, recorder.counts.shared()
-        self.parts = list(parts)
-        self.captured = [p for p in run.guards.tensors if p.tensor is not None]
+        self.parts, places = list(parts), run.guards.tensors
+        self.captured = [p for p in places if p.tensor is not None]
         given = [*arguments, *(p.tensor for p in self.captured if p.tensor is not None)]
         self._paths = [*names[0], *(place.path for place in self.captured)]
         self._number_names = names[1]
         refuse_changed(run, given)
         self._alike = _alike(given)
-        self.holders = [
-            next(i for i, t in enumerate(given) if t._storage is storage)
-            for storage in recorder.storages
-        ]
+        storages = [tensor._storage for tensor in given]
+        self.holders = [storages.index(storage) for storage in recorder.storages]
         self._fixed = [given[n]._storage for n in parts]
         refuse_wholes(run, self._fixed)
         self.calls, self.late = recorder.early_and_late()
@@ -668,8 +530,7 @@ class Replay:
         self.effects = [(place, self._describe(value, run, given)) for place, value in put]
         self.state = StateTest(run.guards, [change.target for change in run.changes])
         self.flags = [None if s.fn is None else type(s.fn).__name__ for s in self._fresh]
-        self.ages = [s.version_now() for s in self._fresh]
-        self.counts = _writes(run)
+        self.ages, self.counts = [s.version_now() for s in self._fresh], _writes(run)
         self._saved = [saved_by(s.fn, recorder, self._fresh) for s in self._fresh]
         self.alive = any(lives(s) for s in self._fresh)
         self._parts = self._parts_of(leaves, recorder.storages) if self.alive else []
@@ -677,9 +538,8 @@ class Replay:
             self.written = written_by(run)
             roots = [s.current() if self.alive else raw(s.current()) for s in self._fresh]
             roots += [raw(recorder.storages[n].current()) for n in self.written]
-            verifies = verified_after(run)
-            roots += verifies
-        self.verifies = len(verifies)
+            roots += verified_after(run)
+        self.verifies = len(roots) - len(self._fresh) - len(self.written)
         if any(recorder.storages[i] in (*self._fixed, *copies) for i in self.written):
             raise CannotReplay("it writes to an argument that shares memory")
         origins = origins_of(run)
@@ -835,7 +695,7 @@ class Replay:
     def _succeeded(self, nodes: Sequence[Node]) -> bool:
         """Whether factorizations have come to an end; ``nodes``: their results."""
         realize_nodes([node for node in nodes if node.data is None])
-        return not any(has_failed(node.dtype, node.shape, node.data) for node in nodes)
+        return not any(has_failed(node.type, node.data) for node in nodes)
 
     def _compute(
         self, found: dict[str, Any], storages: Sequence[Storage], given: Sequence[Tensor]
