@@ -14,14 +14,13 @@ from lazyt.ir.graph import Node
 from lazyt.ops.parallel.layouts import REPLICATE, Part, moved, partial, shard
 from lazyt.runtime.interpreter import interpret
 from tests.distributed import emulated
-from tests.ops_contract import test_op_contract as contract  # registers all samples
+from tests.ops_contract.all_samples import SAMPLES
 from tests.ops_contract.numeric import leaf
-from tests.ops_contract.op_samples import SAMPLES, Sample, gradients
+from tests.ops_contract.op_samples import Sample, gradients
 
 #: Ops that speak of ranks themselves.
 _OF_RANKS = {"collective", "distribute", "localize"}
 _SAMPLES = [s for s in SAMPLES if s.op not in _OF_RANKS and s.arrays]
-assert contract
 
 
 def _divisions(shape: tuple[int, ...]) -> list[tuple[Part, ...]]:

@@ -17,16 +17,10 @@ from lazyt.ir.printer import print_graph
 from lazyt.ops.registry import OPS
 from lazyt.transforms.batch import batch
 from tests import compilers
-from tests.ops_contract import control_samples as control_samples  # registers its samples
-from tests.ops_contract import custom_samples as custom_samples  # and these theirs
-from tests.ops_contract import library_samples as library_samples  # and these theirs
+from tests.ops_contract.all_samples import REFUSALS, SAMPLES
 from tests.ops_contract.numeric import check_first_order, check_second_order, leaf, lowered, value
-from tests.ops_contract.op_samples import REFUSALS, SAMPLES, Refusal, Sample
-from tests.ops_contract.rank_samples import of_ranks
-from tests.ops_contract.transform_samples import transforms
+from tests.ops_contract.op_samples import Refusal, Sample
 
-transforms()  # behind the others, as seeds follow the order
-of_ranks()
 _sampled = pytest.mark.parametrize("sample", SAMPLES, ids=lambda s: s.name)
 # What never takes an operand apart by its type or shape has nothing to refuse.
 _TOTAL = {"input", "variable", "detach", "put", "transfer"}
