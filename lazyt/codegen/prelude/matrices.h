@@ -315,8 +315,13 @@ LZ_LONG_FN void lz_la_orthogonal_@S(lz_i64 m, lz_i64 n, lz_i64 columns, const lz
                                     const lz_la_v_@S *taus, lz_la_v_@S *q) {
   for (lz_i64 i = 0; i < m; i++)
     for (lz_i64 c = 0; c < columns; c++) q[i * columns + c] = lz_la_flat_@S(i == c);
-  for (lz_i64 j = (m < n ? m : n) - 1; j >= 0; j--)
-    lz_la_mirror_@S(m - j, columns - j, columns, q + j * columns + j, n, a + j * n + j, taus[j]);
+  for (lz_i64 j = (m < n ? m : n) - 1; j >= 0; j--) {
+    const lz_la_v_@S *v = a + j * n + j;
+    lz_la_v_@S *x = q + j * columns + j;
+    lz_la_mirror_@S(m - j, columns - j - 1, columns, x + 1, n, v, taus[j]);
+    x[0] = 1 - taus[j];
+    for (lz_i64 i = 1; i < m - j; i++) x[i * columns] = v[i * n] * -taus[j];
+  }
 }
 
 //@ lz_la_qr_@S [floats]

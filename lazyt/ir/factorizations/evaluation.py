@@ -223,7 +223,9 @@ def _orthogonal(packed: Array, taus: Array, columns: int) -> Array:
     q = np.zeros((count, m, columns), packed.dtype)
     q[:, range(columns), range(columns)] = 1
     for j in range(taus.shape[1])[::-1]:
-        _mirror(q[:, j:, j:], packed[:, j:, j], taus[:, j])
+        _mirror(q[:, j:, j + 1 :], packed[:, j:, j], taus[:, j])
+        q[:, j, j] = 1 - taus[:, j]
+        q[:, j + 1 :, j] = packed[:, j + 1 :, j] * -taus[:, j, None]
     return q
 
 
