@@ -12,6 +12,7 @@ from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.errors import LazytError
 from lazyt.handle.grad_mode import is_grad_enabled
 from lazyt.handle.hooks import each_call
+from lazyt.handle.pending import realize_nodes
 from lazyt.handle.pytree import flatten
 from lazyt.handle.tensor import Tensor
 from lazyt.nn.module import Module
@@ -122,7 +123,12 @@ class DistributedDataParallel(Module):
         object.__setattr__(self, "_learned", learned)
         self._expected = False
         if init_sync:
-            gradients.equalize([*module.parameters(), *module.buffers()], group)
+            every = [*module.parameters(), *module.buffers()]
+            gradients.equalize(every, group)
+            # A backward through what is written and not computed yet goes function by function.
+            realize_nodes([tensor.node for tensor in every])
+            for tensor in every:
+                tensor.realize()
         for parameter in learned:
             parameter.register_post_accumulate_grad_hook(self._came)
 

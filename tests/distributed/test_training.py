@@ -64,6 +64,23 @@ for name in halves[0]:
     want = (halves[0][name] + halves[1][name]) / 2
     assert lazyt.allclose(got[name], want, atol=1e-6), name
 assert "unused.weight" not in got
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.last = nn.LayerNorm(40), nn.Linear(40, 40)
+    def forward(self, x):
+        return x + self.last(self.norm(x))
+lazyt.manual_seed(4)
+plain = nn.Sequential(nn.Linear(4, 40), Residual(), Residual())
+lazyt.manual_seed(4)
+wrapped = nn.parallel.DistributedDataParallel(
+    nn.Sequential(nn.Linear(4, 40), Residual(), Residual())
+)
+plain(x).square().mean().backward()
+with wrapped.no_sync():
+    wrapped(x).square().mean().backward()
+for p, q in zip(plain.parameters(), wrapped.parameters()):
+    assert lazyt.equal(p.grad, q.grad)  # to the bit
 strict = nn.parallel.DistributedDataParallel(Net())
 strict(part).sum().backward()
 try:
