@@ -129,13 +129,16 @@ def lu(mode: str, a: Array) -> list[Array]:
 def exchanges(mode: str, pivots: Array) -> list[Array]:
     """The order of rows (``mode`` says how many) after LAPACK's exchanges: row i with row
     ``pivots[i] - 1``, one after the other."""
-    pivots = pivots.real
-    order = np.empty((*pivots.shape[:-2], int(mode)), pivots.dtype)
-    order[...] = np.arange(int(mode))
-    for at in np.ndindex(pivots.shape[:-2]):
-        for i, pivot in enumerate(pivots[at][:, 0].astype(np.int64)):
-            order[at][[i, pivot - 1]] = order[at][[pivot - 1, i]]
-    return [order]
+    lead, count = pivots.shape[:-2], int(mode)
+    rows = pivots.real[..., 0].reshape(-1, pivots.shape[-2]).astype(np.int64) - 1
+    order = np.tile(np.arange(count, dtype=pivots.real.dtype), (len(rows), 1))
+    every = np.arange(len(rows))
+    for i in range(rows.shape[1]):
+        other = rows[:, i]
+        moved = order[every, other]
+        order[every, other] = order[:, i]
+        order[:, i] = moved
+    return [order.reshape(*lead, count)]
 
 
 def first_set(flags: Array) -> Array:
@@ -496,14 +499,25 @@ _PADE = (
 _PADE_NORM = 5.371920351148152
 
 
-def _exponential_of(a: Array) -> Array:
-    """The exponential of one double precision matrix."""
-    norm = float(np.abs(a).sum(0).max(initial=0))
-    if not np.isfinite(norm):
-        return np.full(a.shape, np.nan)
-    halvings = max(0, int(np.ceil(np.log2(norm / _PADE_NORM)))) if norm else 0
-    a = a / 2.0**halvings
-    one = np.eye(len(a))
+def _exponential(mode: str, a: Array) -> list[Array]:
+    """In double precision; a matrix of values that are not finite gives NaN. All together: where
+    one takes fewer squarings than others, its result stays."""
+    x = a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)
+    norm = np.abs(x).sum(-2).max(-1, initial=0)
+    finite = np.isfinite(norm)
+    x, norm = np.where(finite[..., None, None], x, 0), np.where(finite, norm, 0)
+    wanted = np.ceil(np.log2(np.maximum(norm, _PADE_NORM) / _PADE_NORM)).astype(np.int64)
+    result = _pade(x / np.ldexp(1.0, wanted)[..., None, None])
+    for done in range(int(wanted.max(initial=0))):
+        again = (wanted > done)[..., None, None]
+        result = np.where(again, np.where(again, result, 0) @ result, result)
+    result[~finite] = np.nan
+    return [result.astype(a.dtype)]
+
+
+def _pade(a: Array) -> Array:
+    """The approximant of matrices of small norms."""
+    one = np.eye(a.shape[-1])
     a2 = a @ a
     a4 = a2 @ a2
     a6 = a4 @ a2
@@ -511,18 +525,8 @@ def _exponential_of(a: Array) -> Array:
     odd = a6 @ (c[13] * a6 + c[11] * a4 + c[9] * a2) + c[7] * a6 + c[5] * a4 + c[3] * a2
     even = a6 @ (c[12] * a6 + c[10] * a4 + c[8] * a2) + c[6] * a6 + c[4] * a4 + c[2] * a2
     u, v = a @ (odd + c[1] * one), even + c[0] * one
-    result: Array = np.linalg.solve(v - u, v + u)
-    for _ in range(halvings):
-        result = result @ result
-    return result
-
-
-def _exponential(mode: str, a: Array) -> list[Array]:
-    result = np.empty_like(a)
-    for at in _each(a):
-        wide = np.complex128 if a.dtype.kind == "c" else np.float64
-        result[at] = _exponential_of(a[at].astype(wide))
-    return [result]
+    found: Array = np.linalg.solve(v - u, v + u)
+    return found
 
 
 # ------------------------------------------------------------------- the table
