@@ -1,8 +1,12 @@
 // Conversions, as PyTorch does them on a CPU: a float outside the range of the integer becomes what
 // the x86 instruction gives, a one and zeros; never undefined. "@D" is the type converted to.
 
-//@ lz_cast_@S_@D [b8 ints floats] -> [floats]
+//@ lz_cast_@S_@D [ints floats] -> [floats]
 LZ_FN lz_@D lz_cast_@S_@D(lz_@S x) { return (lz_@D)x; }
+
+//@ lz_cast_@S_@D [b8] -> [floats]
+// A choice, which compilers make of the vector of a comparison; a conversion goes by bytes.
+LZ_FN lz_@D lz_cast_@S_@D(lz_@S x) { return x ? (lz_@D)1 : (lz_@D)0; }
 
 //@ lz_cast_@S_@D [b8 ints] -> [ints]
 LZ_FN lz_@D lz_cast_@S_@D(lz_@S x) { return (lz_@D)x; }
