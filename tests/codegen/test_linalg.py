@@ -120,7 +120,7 @@ def test_what_has_no_text_is_named_with_its_node_and_line() -> None:
     matrix = lazyt.eye(3).realize()
     with pytest.raises(
         Unsupported,
-        match=r"linalg cannot express the op library \(node library of type float32\[\d+\], made "
+        match=r"linalg cannot express the op linalg \(node linalg of type float32\[\d+\], made "
         r"at .*test_linalg\.py:\d+",
     ):
         mlir_text([lazyt.linalg.det(matrix)], dialect="linalg")
