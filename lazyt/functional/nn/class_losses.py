@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from lazyt import ops
@@ -571,17 +571,30 @@ def triplet_margin_with_distance_loss(
 # The loss of all alignments of a sequence with a shorter one (Graves et al. 2006).
 
 
-def _lengths(value: Any, batch: int, name: str) -> list[int]:
-    """One length per sample, as numbers; looks at a tensor's values."""
-    if isinstance(value, Tensor):
-        if value.dtype.kind not in "iu":
-            raise DTypeError(f"{name} must be integral")
-        found = [int(v) for v in known_values(value.node).reshape(-1)]
-    else:
-        found = [int(v) for v in value]
-    if len(found) != batch:
+def _lengths(value: Any, batch: int, name: str) -> Node:
+    """One length per sample."""
+    if not isinstance(value, Tensor):
+        value = tensor([int(v) for v in value], dtype=int64)
+    if value.dtype.kind not in "iu":
+        raise DTypeError(f"{name} must be integral")
+    if value.numel() != batch:
         raise ShapeError(f"{name} must be of size batch_size")
-    return found
+    return ops.cast(ops.reshape(value.node, (batch,)), int64)
+
+
+def _numbers(lengths: Node) -> list[int]:
+    """Lengths as numbers; looks at a tensor's values."""
+    return [int(v) for v in known_values(lengths)]
+
+
+def _check_lengths(inputs: Node, targets: Node, steps: int, widest: int) -> None:
+    """Raises LazytError for lengths that do not fit. A captured function looks at the smallest and
+    the largest alone."""
+    for lengths, most in ((inputs, steps), (targets, widest)):
+        if lengths.size and not all(
+            0 <= found <= most for found in value_range(lengths, within(0, most))
+        ):
+            _check(_numbers(inputs), _numbers(targets), steps, widest)
 
 
 def _check(inputs: list[int], targets: list[int], steps: int, widest: int) -> None:
@@ -721,16 +734,13 @@ def _as_of_softmax(loss: Node, logs: Node, inputs: Node) -> Node:
     return ops.apply("add", loss, choose(finite, total, zero, logs.dtype))
 
 
-def _check_labels(rows: Node, sizes: Sequence[int], classes: int) -> None:
+def _check_labels(rows: Node, sizes: Node, classes: int) -> None:
     """Raise BoundsError for a target that is no class; beyond its size a row holds anything."""
-    longest = max([*sizes, 0])
-    if not longest:
+    if not rows.size:
         return
-    rows = ops.slice_(rows, (0, 0), (rows.shape[0], longest), (1, 1))
-    if min(sizes) < longest:
-        ends = ops.reshape(tensor(sizes, dtype=int64).node, (len(sizes), 1))
-        inside = ops.apply("lt", ops.iota(longest), ends)
-        rows = choose(inside, rows, constant_of(0, int64), int64)
+    ends = ops.reshape(sizes, (rows.shape[0], 1))
+    inside = ops.apply("lt", ops.iota(rows.shape[1]), ends)
+    rows = choose(inside, rows, constant_of(0, int64), int64)
     for found in value_range(rows, within(0, classes - 1)):
         if not 0 <= found < classes:
             raise BoundsError(f"Target {found} is out of bounds.")
@@ -771,19 +781,19 @@ def ctc_loss(
     steps, batch, classes = logs.shape
     if not 0 <= blank < classes:
         raise LazytError("blank must be in label range")
-    inputs = _lengths(input_lengths, batch, "input_lengths")
-    sizes = _lengths(target_lengths, batch, "target_lengths")
+    lengths = _lengths(input_lengths, batch, "input_lengths")
+    counts = _lengths(target_lengths, batch, "target_lengths")
     if targets.ndim == 1 and not single:
+        sizes = _numbers(counts)
         if targets.shape[0] != sum(sizes):
             raise ShapeError("Expected as many targets as target_lengths add up to, "
                              f"{sum(sizes)}, but got {targets.shape[0]}")  # fmt: skip
         rows = _side_by_side(targets, sizes)
     else:
         rows = ops.reshape(ops.cast(targets.node, int64), (batch, targets.shape[-1]))
-    _check(inputs, sizes, steps, rows.shape[1])
-    _check_labels(rows, sizes, classes)
+    _check_lengths(lengths, counts, steps, rows.shape[1])
+    _check_labels(rows, counts, classes)
     labels, skips = _with_blanks(rows, blank)
-    lengths, counts = (tensor(v, dtype=int64).node for v in (inputs, sizes))
     loss = _as_of_softmax(_losses(logs, labels, skips, lengths, counts), logs, lengths)
     node = _reduced(loss, counts, reduction, zero_infinity)
     if single and reduction == "none":
