@@ -201,12 +201,21 @@ def weighted(module: Any, results: list[Any]) -> Any:
 def gradients(module: Any, sample: Sample) -> list[Any] | None:
     """Gradients in float64 of all operands, zeros where there is none; None without a result."""
     result, names = perform(module, sample, "float64", gradients=True)
-    loss = weighted(module, tensors_in(module, result))
+    loss = weighted(module, compared(sample, tensors_in(module, result)))
     if loss is None:
         return None
     inputs = [names.leaves[name] for name in DATA if name in names.leaves]
     found = module.autograd.grad(loss, inputs, allow_unused=True)
     return [module.zeros_like(x) if g is None else g for g, x in zip(found, inputs)]
+
+
+#: Functions whose vectors have any sign: their sizes alone are compared.
+ANY_SIGN = frozenset({"svd"})
+
+
+def compared(sample: Sample, tensors: list[Any]) -> list[Any]:
+    """What of results has to be equal."""
+    return [tensor.abs() for tensor in tensors] if sample.name in ANY_SIGN else tensors
 
 
 def _parts(value: complex) -> tuple[float, ...]:

@@ -16,6 +16,7 @@ from tests.functional.sample_values import DTYPES
 from tests.functional.samples import (
     Sample,
     all_samples,
+    compared,
     gradients,
     has,
     layouts,
@@ -45,7 +46,7 @@ def record(torch: Any, sample: Sample) -> dict[str, Any]:
     if kind is None or sample.random:
         return found
     tensors = tensors_in(torch, perform(torch, sample, kind)[0])
-    found["values"] = rounded(numbers(tensors))
+    found["values"] = rounded(numbers(compared(sample, tensors)))
     found["layouts"] = layouts(tensors)
     if "float64" in works:
         try:
