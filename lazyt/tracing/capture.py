@@ -611,6 +611,8 @@ def trace_gradients_of(run: Run, arguments: Sequence[Tensor]) -> None:
     parts.extend(Flat([c.values for c in run.changes], None, ANYTHING).leaves)
     known = run.recorder.known
     made = [p._storage for p in parts if isinstance(p, Tensor) and id(p._storage) not in known]
+    # No gradient goes on from what a backward of the function itself has freed.
+    made = [storage for storage in made if storage.fn is not None and not storage.fn.dead]
     with watching(run.recorder):  # so that values stay what they were made from
         roots = [storage.current() for storage in made]
     run.gradients = trace_gradients(roots, run.recorder)
