@@ -22,7 +22,9 @@ from typing import Any
 import numpy as np
 
 from lazyt.errors import DTypeError, GradientError, InternalError, ShapeError
+from lazyt.ir.dtypes import float32, float64
 from lazyt.ir.factorizations.evaluation import evaluate
+from lazyt.ir.factorizations.sizes import is_small
 from lazyt.ir.graph import Node, Type, make
 from lazyt.ops import builders as build
 from lazyt.ops.compositions import batch_all, zeros_like
@@ -640,6 +642,15 @@ def _evaluate(node: Node, *arrays: Any) -> Any:
     return result
 
 
+def _infer_small(params: LibraryParams, *inputs: Node) -> Type:
+    found = _infer(params, *inputs)
+    if found.dtype not in (float32, float64):
+        raise DTypeError(f"{params.routine}: no kernel for {found.dtype.name}")
+    if not is_small(*params, [item.shape for item in inputs]):
+        raise ShapeError(f"{params.routine}: no kernel for {list(inputs[0].shape)}")
+    return found
+
+
 def _factorize(node: Node, *arrays: Any) -> Any:
     routine, mode = node.params
     found = evaluate(routine, mode, *arrays)
@@ -685,7 +696,7 @@ LIBRARY = define_op(
 LINALG = define_op(
     "linalg",
     params=LibraryParams,
-    infer=_infer,
+    infer=_infer_small,
     evaluate=_factorize,
     vjp=_vjp,
     jvp=_jvp,

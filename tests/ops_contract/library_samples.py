@@ -35,6 +35,8 @@ def _joined(parts: list[Node]) -> Node:
 
 def _routine(op: str, name: str, *operands: Node, mode: str = "plain") -> list[Node]:
     """The results of a routine, by kernels or by a library."""
+    if op == "linalg":  # of which there are kernels for two types
+        operands = tuple([ops.cast(n, float32) if n.dtype.is_half else n for n in operands])
     return library_parts(make(OPS[op], operands, LibraryParams(name, mode)))
 
 
