@@ -22,6 +22,7 @@ from lazyt.codegen.plan.choices import Tuned, signature
 from lazyt.config import config
 from lazyt.errors import LazytError
 from lazyt.runtime import winners
+from lazyt.serialization.safetensors import load_file
 from lazyt.tools.captures import capture, recorder
 from lazyt.tools.captures.files import Captured, CapturedPlan, CaptureError, GraphText, facts_of
 from lazyt.tools.opt import transform
@@ -76,7 +77,7 @@ def test_a_capture_has_all_that_became_of_each_plan(tmp_path: Path, program: str
     assert count == len(plan.kernels) == len(plan.results["launches"])
     assert plan.times["plan"] > 0 and plan.times["compiler"]["seconds"] > 0
     assert set(plan.times["passes"]) >= {"simplify", "fusion and order of launches"}
-    values = lazyt.load(plan.file("inputs.safetensors")) if plan.graph.first else {}
+    values = load_file(plan.file("inputs.safetensors")) if plan.graph.first else {}
     assert len(values) == plan.graph.first
     product = found.plans[1]
     assert "# form: " in Path(product.file("kernels.ir")).read_text()
