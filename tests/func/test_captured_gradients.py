@@ -178,6 +178,8 @@ def test_captured_gradients_are_those_of_the_function(name: str) -> None:
     assert captured.why() == ["captured"]
 
 
+# Second gradients through checkpoints are added in another order where they are not captured.
+@pytest.mark.varies
 @pytest.mark.parametrize("name", [n for n in PROGRAMS if n not in ("first result", "frees")])
 def test_captured_gradients_have_gradients(name: str) -> None:
     function = PROGRAMS[name]
