@@ -16,7 +16,7 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from lazyt.runtime.ranks.member import RankFailure
 
@@ -92,4 +92,4 @@ def record(function: F, error_handler: Any = None) -> F:
             write_failure(error)
             raise
 
-    return called  # type: ignore[return-value]
+    return cast("F", called)

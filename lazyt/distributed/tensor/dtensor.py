@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
-from weakref import WeakKeyDictionary
+from typing import Any, cast
+from weakref import WeakKeyDictionary, ref
 
 from lazyt.autograd.node_hooks import beginning, kinds_of_gradients
 from lazyt.compat.names.overloads import overload_names
@@ -113,7 +113,7 @@ def over(local: Tensor, layout: Layout, shape: Sequence[int]) -> DTensor:
 
 
 def _as_dtensor(tensor: Tensor) -> DTensor:
-    return as_class(tensor, DTensor)  # type: ignore[return-value]
+    return cast("DTensor", as_class(tensor, DTensor))
 
 
 def _link_of(storage: Storage) -> _Link | None:
@@ -146,10 +146,11 @@ def _settle(storage: Storage, link: _Link) -> None:
         with Disabled(modes=False), no_grad():
             storage._accept(whole)
             memory = _memory_of(storage)
-            if memory is not None and memory.value is not whole:
+            share = storage.share
+            if memory is not None and share is not None and memory.value is not whole:
                 memory.value = whole
                 memory.content += 1
-                storage.share.seen = memory.content  # type: ignore[union-attr]
+                share.seen = memory.content
     link.whole = storage.node
     link.seen = _writes(storage), _writes(link.local._storage)
 
@@ -568,9 +569,9 @@ def _call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
         args, kwargs = _mapped(lambda t: _beside(t, layout, func), (args, kwargs))
     for tensor in given:
         _link_of(tensor._storage)
-    # Not the storages: whether others refer to one matters to requires_grad_.
+    # Weakly: whether others refer to a storage matters to requires_grad_.
     operands = {node for t in given for node in (t.node, t._storage.node)}
-    before = [(t, id(t._storage), t._storage.node, _placed(t).layout) for t in given]
+    before = [(t, ref(t._storage), t._storage.node, _placed(t).layout) for t in given]
     with Disabled():
         result = func(*args, **kwargs)
     if name != "backward":
@@ -579,9 +580,9 @@ def _call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
         roots = [root for t in made if _is_dense(t) for root in (t._storage.node, t.node)]
         roots = [root for root in roots if root not in operands]  # alive until results have them
         partition_call(roots, operands)
-    for tensor, identity, node, old in before:
+    for tensor, storage, node, old in before:
         _note_shared(tensor._storage)
-        if tensor._storage.node is not node or id(tensor._storage) != identity:
+        if tensor._storage.node is not node or tensor._storage is not storage():
             _rewritten(tensor._storage, old)
     like = given[0]
     return _mapped(lambda t: _result(t, like, layout, name), result)

@@ -41,7 +41,7 @@ def distribute_tensor(
         device_mesh: the mesh; that of the ``with`` block by default.
         placements: ``Shard`` or ``Replicate`` for each axis of the mesh; ``Replicate`` by default.
         src_data_rank: whose values count, by its number along each axis of the mesh; None: each
-            rank takes its part of its own, and nothing is sent.
+            rank takes the part of the value that it has, and nothing is sent.
 
     Raises RuntimeError for partial placements and for what is no leaf.
 

@@ -200,6 +200,7 @@ def _read_by(recorder: Recorder, calls: Sequence[Call]) -> list[Tensor]:
             with inner:
                 function(*args)
         seen.append(found)
+    # By identity, as tensors compare element by element; ``seen`` holds all of them.
     again = {id(value) for value in seen[1]}
     return list({id(value): value for value in seen[0] if id(value) in again}.values())
 

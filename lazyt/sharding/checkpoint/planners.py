@@ -348,7 +348,10 @@ class DefaultSavePlanner(SavePlanner):
 
     def resolve_data(self, write_item: WriteItem) -> Tensor | io.BytesIO:
         """The tensor or the object's bytes, as ``transform_object`` gives them."""
-        return self.transform_object(write_item, self.lookup_object(write_item.index))  # type: ignore[no-any-return]
+        found: Tensor | io.BytesIO = self.transform_object(
+            write_item, self.lookup_object(write_item.index)
+        )
+        return found
 
     def lookup_object(self, index: MetadataIndex) -> Any:
         """What has a name."""

@@ -8,7 +8,7 @@ value depends on how it was made and on nothing else, and all ranks make the sam
 same order.
 
 What is equal on all ranks because it is made from constants and random keys alone needs no parts
-and costs nothing to divide: of random bits, a rank computes those of its own elements.
+and costs nothing to divide: of random bits, a rank computes those of the elements that it has.
 """
 
 from __future__ import annotations
