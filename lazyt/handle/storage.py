@@ -15,6 +15,8 @@ import threading
 import weakref
 from typing import Any
 
+import numpy as np
+
 from lazyt import ops
 from lazyt.errors import GradientError, LazytError
 from lazyt.handle import pending
@@ -37,23 +39,63 @@ class Exposure:
 
     Attributes:
         buffer: the memory.
-        token: what every exported array keeps alive; None for memory exposed for good.
+        token: what every exported array keeps alive; None for memory exposed for good, and for
+            NumPy's.
         own: whether the memory is ours, and not NumPy's.
+        array: the array of NumPy whose memory it is, while nobody else got its address from us.
     """
 
-    __slots__ = ("buffer", "own", "token")
+    __slots__ = ("array", "buffer", "own", "token")
 
     def __init__(
-        self, buffer: Buffer, token: weakref.ref[Buffer] | None, own: bool = False
-    ) -> None:
+        self, buffer: Buffer, token: weakref.ref[Buffer] | None, own: bool = False,
+        array: np.ndarray[Any, Any] | None = None,
+    ) -> None:  # fmt: skip
         self.buffer = buffer
         self.token = token
         self.own = own
+        self.array = array
 
     @property
     def over(self) -> bool:
         """Whether nobody outside refers to the memory any more."""
-        return self.token is not None and self.token() is None
+        if self.token is not None:
+            return self.token() is None
+        return self.array is not None and _is_alone(self.array)
+
+
+def _is_alone(array: np.ndarray[Any, Any], held: int | None = None) -> bool:
+    """Whether nobody but an Exposure can reach the memory of its array, which is the array's, or
+    that of the array of which it is a view.
+
+    Args:
+        held: how many references to the array are its own; None for those that ``_HELD`` has.
+    """
+    own, of_base = _HELD
+    if sys.getrefcount(array) > (own if held is None else held):
+        return False
+    if weakref.getweakrefcount(array):
+        return False
+    if array.base is None:
+        return array.flags.owndata
+    return type(array.base) is np.ndarray and _is_alone(array.base, of_base)
+
+
+def _references() -> tuple[int, int]:
+    """What ``_is_alone`` counts of an array that an Exposure and its buffer hold, and of the base
+    of such a view, where nobody else does."""
+    counts: list[int] = []
+
+    def count(array: np.ndarray[Any, Any]) -> None:
+        counts.append(sys.getrefcount(array))
+        if array.base is not None:
+            count(array.base)
+
+    array = np.zeros(2)[1:]
+    example = Exposure(Buffer.foreign(0, 0, array), None, array=array)
+    del array
+    count(example.array)  # type: ignore[arg-type]
+    return counts[0], counts[1]
 
 
 class Versions:
@@ -116,6 +158,8 @@ class Share:
 _exposing = forks.guarded(threading.RLock())
 #: Of values on devices: the Storage that gave away their address.
 _pointed: weakref.WeakKeyDictionary[Buffer, weakref.ref[Storage]] = weakref.WeakKeyDictionary()
+#: From this many bytes on memory that was NumPy's is not copied when it is so no more.
+_LARGE = 1 << 20
 _INFERENCE = (
     "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone "
     "to get a normal tensor before doing inplace update.See "
@@ -126,6 +170,9 @@ _INFERENCE = (
 #: References to a Memory that one Storage alone has.
 _example = Share(Memory(ops.input_((), float32), 0), None, Versions(0))
 _LONE = sys.getrefcount(_example.memory)
+_HELD = _references()
+#: Storages that cannot grow: their memory was NumPy's.
+_fixed: weakref.WeakSet[Storage] = weakref.WeakSet()
 
 
 def raw(node: Node) -> Node:
@@ -345,13 +392,18 @@ class Storage:
         """Bytes of the whole memory."""
         return self.node.nbytes if self.share is None else self.share.memory.value.nbytes
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the memory cannot grow, because it is NumPy's or was so."""
+        exposed = self.exposure()
+        return self in _fixed if exposed is None else not exposed.own
+
     def enlarge(self, nbytes: int) -> None:
         """Let the memory have ``nbytes`` bytes, more than now; the new ones are zeros.
 
         Raises LazytError for memory that NumPy owns.
         """
-        exposed = self.exposure()
-        if exposed is not None and not exposed.own:
+        if self.is_fixed:
             raise LazytError("Trying to resize storage that is not resizable")
         old, version = raw(self.whole(self.node.dtype).current()), self.version_now()
         count = -(-nbytes // old.dtype.itemsize)
@@ -375,10 +427,15 @@ class Storage:
         memory = self.share.memory
         exposed = memory.exposure
         if exposed is not None and exposed.over:
-            memory.exposure = None
             value = memory.value
-            memory.value = ops.input_(value.shape, value.dtype, exposed.buffer)
-            memory.content += 1  # NumPy may have written
+            if exposed.own or exposed.buffer.nbytes >= _LARGE:
+                memory.value = ops.input_(value.shape, value.dtype, exposed.buffer)
+                memory.content += 1  # NumPy may have written
+            else:  # kernels write over no memory of NumPy's
+                self._refresh(exposed, memory)
+            memory.exposure = None
+            if not exposed.own:
+                _fixed.add(self)
             return None
         return exposed
 
@@ -411,7 +468,7 @@ class Storage:
                 buffer.copy_from(value.data.ptr, value.nbytes)
                 exposed = memory.exposure = Exposure(buffer, None, True)
             elif exposed.token is None:
-                forever = True
+                forever, exposed.array = True, None
             token = exposed.token() if exposed.token is not None else None
             if token is None:
                 token = Buffer.foreign(exposed.buffer.ptr, exposed.buffer.nbytes, exposed.buffer)

@@ -62,6 +62,7 @@ _READ_BY = {"get_last_lr": {"_last_lr"}, "in_cooldown": {"cooldown_counter"}}
 _READ_ALL = frozenset({"get_lr", "rates", "__dict__", "vars", "__getstate__", "__reduce_ex__"})
 #: Methods that read all of it.
 _SAVING = frozenset({"__getstate__", "state_dict"})
+_COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>"})
 _BY_TEXT = frozenset({"getattr", "attrgetter", "setattr"})
 #: Dtypes of numbers that are compared before a replay: those of the same size that have their bits.
 _BITS = {
@@ -211,6 +212,8 @@ class Recorder:
 
     def looked(self, reason: str, where: str, nodes: Sequence[Node]) -> None:
         """The program looks at a value."""
+        if nodes and all(node.size == 0 for node in nodes):
+            return
         self.refuse(f"it looks at a value on the way ({where}: {reason})")
 
     def number(self, node: Node, reason: str) -> int | None:
@@ -649,7 +652,7 @@ def note_state(
     for code, table in codes.items():
         guards.note_globals(table, code)
     guards.start([(function, "the function"), *rest])
-    made = [c for c in codes if c.co_freevars and not _is_of_dataclass(c)]
+    made = [c for c in codes if c.co_freevars and not _is_made_anew(c)]
     unknown = [c for c in made if not _reached(c, guards.codes)]
     if unknown:
         raise CannotWatch(
@@ -701,8 +704,11 @@ def _is_in_method(code: CodeType, name: str) -> bool:
     return any(part.endswith(f".{name}") for part in code.co_qualname.split(".<locals>."))
 
 
-def _is_of_dataclass(code: CodeType) -> bool:
-    """Whether ``dataclasses`` wrote the code, whose closure nobody else can change."""
+def _is_made_anew(code: CodeType) -> bool:
+    """Whether nobody else can change the closure of such code: comprehensions run where they are
+    made, and ``dataclasses`` wrote the other."""
+    if code.co_name in _COMPREHENSIONS:
+        return True
     return code.co_filename == "<string>" and "__create_fn__." in code.co_qualname
 
 

@@ -132,3 +132,15 @@ def test_iterators_that_others_made(tmp_path: Path) -> None:
             captured = lt.jit(lambda x: x + float(next(stream)))  # noqa: B023
             assert [captured(lt.zeros(1)).item() for _ in range(9)] == list(range(9))
             del captured
+
+
+@pytest.mark.lazy
+def test_looks_at_no_elements() -> None:
+    def function(x: lt.Tensor) -> lt.Tensor:
+        marks = lt.cat([x[:0], x[3:3]])
+        return x * 2 + len(marks.tolist()) + len(marks.numpy())
+
+    captured = lt.jit(function)
+    for n in range(5):
+        assert captured(lt.full((3,), float(n))).tolist() == [2.0 * n] * 3
+    assert captured.why() == ["captured"]

@@ -128,3 +128,39 @@ def test_gradients_of_such_a_tensor() -> None:
         assert step(x).item() == 4 * number * number
         assert x.grad is not None
         np.testing.assert_array_equal(x.grad.numpy(), 2 * a)
+
+
+@pytest.mark.lazy
+def test_state_on_memory_of_an_array_that_is_gone() -> None:
+    class Scale(lt.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            marks = np.arange(6, dtype=np.float32)
+            self.low = lt.nn.Parameter(lt.from_numpy(marks[:-1]).view(-1, 1))
+            self.high = lt.from_numpy(np.ones((5, 1), np.float32))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return (self.low * x + self.high).sum()
+
+    scale = Scale()
+    step = lt.jit(scale)
+    for number in range(CALLS):
+        scale.zero_grad()
+        found = step(lt.full((3,), float(number)))
+        found.backward()
+        assert found.item() == 30.0 * number + 15
+        assert scale.low.grad is not None and scale.low.grad.tolist() == [[3.0 * number]] * 5
+    assert step.why() == ["captured"]
+
+
+@pytest.mark.filterwarnings("ignore:lazyt.jit leaves")
+def test_state_on_memory_of_an_array_that_somebody_has() -> None:
+    array = np.ones(4, np.float32)
+    weights = lt.from_numpy(array)
+    step = lt.jit(lambda x: (x * weights).sum())
+    found = []
+    for number in range(CALLS):
+        array[0] = number
+        found.append(step(lt.ones(4)).item())
+    assert found == [3.0 + n for n in range(CALLS)]
+    assert "shares memory with NumPy" in step.why()[-1]

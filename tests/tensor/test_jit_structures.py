@@ -366,3 +366,22 @@ def test_a_dict_with_methods_of_its_own_keeps_them() -> None:
             del default["a"]
         assert captured(filled(i)).tolist() == [i * (3.0 if i >= 5 else 1.0)] * 3
     assert set(default) == {"a"}
+
+
+def test_parameter_lists_and_comprehensions() -> None:
+    class Sum(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weights = nn.ParameterList([lt.full((2,), float(n)) for n in range(3)])
+
+        def forward(self, x: lt.Tensor) -> lt.Tensor:
+            scaled = {n: w * x for n, w in enumerate(self.weights)}
+            return sum([scaled[n] for n in range(len(self.weights))])  # type: ignore[return-value]
+
+    module = Sum()
+    captured = lt.jit(module)
+    for n in range(5):
+        assert captured(lt.full((2,), float(n))).tolist() == [3.0 * n] * 2
+    assert captured.why() == ["captured"]
+    module.weights[1] = lt.full((2,), 10.0)
+    assert captured(lt.ones(2)).tolist() == [12.0] * 2

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import gc
 import pickle
 import threading
 import weakref
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -159,3 +161,53 @@ def test_what_numpy_has_not_changed_is_read_once() -> None:
     second = part.node
     part.add_(1)
     assert part.node is not second and array.tolist() == [0.0, 2.0, 10.0, 4.0, 4.0, 5.0]
+
+
+def test_memory_of_an_array_that_is_gone() -> None:
+    whole = np.arange(6.0)
+    t = lt.from_numpy(whole[1:])
+    whole[1] = 7
+    assert t[0].item() == 7
+    del whole
+    assert t._storage.exposure() is None
+    t[1] = -1
+    assert t.tolist() == [7, -1, 3, 4, 5]
+    with pytest.raises(RuntimeError, match="not resizable"):
+        t.resize_(9)
+    large = lt.from_numpy(np.ones(1 << 18))
+    assert large.sum().item() == 1 << 18 and large._storage.exposure() is None
+    assert large.add_(1).sum().item() == 2 << 18
+
+
+def test_memory_of_an_array_that_somebody_can_reach() -> None:
+    def writer(array: np.ndarray, kind: str) -> Callable[[], None]:
+        seen = {
+            "view": lambda: array[1:],
+            "memory": lambda: memoryview(array),
+            "address": lambda: array.ctypes,
+            "weak": lambda: array,
+            "other": lambda: lt.from_numpy(array),
+        }[kind]()
+        if kind == "weak":
+            reference, holder = weakref.ref(seen), [seen]
+            return lambda: reference().__setitem__(1, 5.0) or holder.clear()
+        if kind == "address":
+            pointer = seen.data_as(ctypes.POINTER(ctypes.c_double))
+            return lambda: pointer.__setitem__(1, 5.0)
+        return lambda: seen.__setitem__(0 if kind == "view" else 1, 5.0)
+
+    for kind in ("view", "memory", "address", "weak", "other"):
+        array = np.zeros(3)
+        t = lt.from_numpy(array)
+        write = writer(array, kind)
+        del array
+        assert t.tolist() == [0, 0, 0]
+        write()
+        assert t.tolist() == [0, 5, 0], kind
+
+    array = np.zeros(3)
+    t = lt.from_numpy(array)
+    seen = t.numpy()
+    del array
+    seen[1] = 5
+    assert t.tolist() == [0, 5, 0]

@@ -235,7 +235,8 @@ def tensor_over(
     whole = shape if plain and extent else (extent,)
     buffer = Buffer.foreign(ptr, extent * size, owner)
     storage = Storage(ops.input_(whole, dtype, buffer))
-    storage.memory().exposure = Exposure(buffer, None)
+    array = owner if type(owner) is np.ndarray else None
+    storage.memory().exposure = Exposure(buffer, None, array=array)
     tensor = object.__new__(Tensor)
     tensor._storage, tensor._view = storage, None
     if whole == shape:

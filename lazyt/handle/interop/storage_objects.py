@@ -184,8 +184,7 @@ class UntypedStorage(_Store):
 
     def resizable(self) -> bool:
         """Whether the memory may grow: NumPy's may not."""
-        exposed = self._storage.exposure()
-        return exposed is None or exposed.own
+        return not self._storage.is_fixed
 
     def resize_(self, size: int) -> UntypedStorage:
         """Have ``size`` bytes; new ones are zeros. Raises LazytError for memory of NumPy's."""
