@@ -672,9 +672,8 @@ def _mentioned(codes: dict[Any, dict[str, Any]]) -> frozenset[str]:
     # What ``copy`` reads of an optimizer goes through its ``__getstate__``, which would be known.
     mine = [c for c in ours if not _is_in_method(c, "get_lr") and c.co_filename != copy.__file__]
     found = set(names_of(mine)) - {"__dict__"}
-    for code in mine:
-        has_dict = "__dict__" in names_of([code])
-        if has_dict and not reads_itself_alone(code, codes[code], "lazyt.optim"):
+    for code in mine:  # functions that are made in it are among these if they ran
+        if "__dict__" in code.co_names and not reads_itself_alone(code, codes[code], "lazyt.optim"):
             found.add("__dict__")
     found -= variable_names(mine) & _RENEWED  # what such a variable holds is compared as it is
     if found & _BY_TEXT:

@@ -247,7 +247,7 @@ def _bare_names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
 
 def reads_itself_alone(code: types.CodeType, table: Mapping[str, Any], home: str) -> bool:
     """Whether a method reads ``__dict__`` of its own object and class alone, and that is of no
-    class of the package ``home``.
+    class of the package ``home``. Functions that are made in it do not count.
 
     Args:
         table: the globals of the code.
@@ -259,17 +259,13 @@ def reads_itself_alone(code: types.CodeType, table: Mapping[str, Any], home: str
             return False
     if owner is None or any(_is_from(kind, home) for kind in _subclasses(owner)):
         return False
-    stack = [code]
-    while stack:
-        item = stack.pop()
-        before = None
-        for step in dis.get_instructions(item):
-            if step.argval == "__dict__" and step.opcode in dis.hasname:
-                own = before is not None and before.argval in ("self", "__class__")
-                if not own or step.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
-                    return False
-            before = step
-        stack.extend(c for c in item.co_consts if isinstance(c, types.CodeType))
+    before = None
+    for step in dis.get_instructions(code):
+        if step.argval == "__dict__" and step.opcode in dis.hasname:
+            own = before is not None and before.argval in ("self", "__class__")
+            if not own or step.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
+                return False
+        before = step
     return True
 
 

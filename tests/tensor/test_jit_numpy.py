@@ -153,6 +153,7 @@ def test_state_on_memory_of_an_array_that_is_gone() -> None:
     assert step.why() == ["captured"]
 
 
+@pytest.mark.lazy
 @pytest.mark.filterwarnings("ignore:lazyt.jit leaves")
 def test_state_on_memory_of_an_array_that_somebody_has() -> None:
     array = np.ones(4, np.float32)

@@ -286,3 +286,31 @@ def test_copies_read_everything() -> None:
     for factor in (2.0, 2.0, 2.0, 3.0, 3.0, 4.0):
         settings.factor = factor
         assert captured(lt.ones(1)).item() == factor
+
+
+@pytest.mark.filterwarnings("ignore:lazyt.jit leaves")
+@pytest.mark.lazy
+@pytest.mark.parametrize("called", [False, True])
+def test_functions_within_that_read_the_dict_of_an_object(called: bool) -> None:
+    def run(jit: bool) -> tuple[list[Any], list[str]]:
+        w = lt.ones(2, requires_grad=True)
+        adam = lt.optim.Adam([w], lr=0.5)
+
+        def step(x: Any) -> Any:
+            def count(optimizer: Any) -> float:
+                states = optimizer.__dict__["state"].values()
+                return 1.0 + sum(float(state["step"]) for state in states)
+
+            adam.zero_grad()
+            loss = (w * x).sum() * (count(adam) if called else 1.0)
+            loss.backward()
+            adam.step()
+            return loss
+
+        function: Any = lt.jit(step) if jit else step
+        found = [(function(lt.ones(2) * n).item(), w.tolist()) for n in range(7)]
+        return found, function.why() if jit else []
+
+    found, reasons = run(True)
+    assert found == run(False)[0]
+    assert ("captured" in reasons) is not called, reasons

@@ -9,6 +9,7 @@ import pickle
 import threading
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -180,17 +181,25 @@ def test_memory_of_an_array_that_is_gone() -> None:
 
 
 def test_memory_of_an_array_that_somebody_can_reach() -> None:
-    def writer(array: np.ndarray, kind: str) -> Callable[[], None]:
-        seen = {
+    def writer(array: Any, kind: str) -> Callable[[], None]:
+        makers: dict[str, Callable[[], Any]] = {
             "view": lambda: array[1:],
             "memory": lambda: memoryview(array),
             "address": lambda: array.ctypes,
             "weak": lambda: array,
             "other": lambda: lt.from_numpy(array),
-        }[kind]()
+        }
+        seen = makers[kind]()
         if kind == "weak":
-            reference, holder = weakref.ref(seen), [seen]
-            return lambda: reference().__setitem__(1, 5.0) or holder.clear()
+            reference: Any = weakref.ref(seen)
+            holder = [seen]
+
+            def write() -> None:
+                found = reference()
+                found[1] = 5
+                holder.clear()
+
+            return write
         if kind == "address":
             pointer = seen.data_as(ctypes.POINTER(ctypes.c_double))
             return lambda: pointer.__setitem__(1, 5.0)
