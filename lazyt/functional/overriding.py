@@ -19,18 +19,20 @@ from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any, TypeVar
 
 from lazyt.errors import warn
+from lazyt.handle.device import device
 from lazyt.handle.hooks import looks
-from lazyt.handle.tensor import Tensor
-from lazyt.ir.dtypes import package_name
+from lazyt.handle.layout import layout, memory_format
+from lazyt.handle.tensor import Size, Tensor
+from lazyt.ir.dtypes import DType, package_name
 
 R = TypeVar("R")
 
 _PACKAGE = __file__.rpartition("functional")[0]
-#: Types of arguments that have no ``__torch_function__``, to be passed over at once.
-_PLAIN = frozenset({
+#: Types of arguments that are not asked, to be passed over at once.
+plain_kinds: set[type] = {
     Tensor, int, float, bool, complex, str, bytes, type(None), dict, set, frozenset, slice, type,
-    type(Ellipsis), FunctionType,
-})  # fmt: skip
+    type(Ellipsis), FunctionType, Size, DType, device, layout, memory_format,
+}  # fmt: skip
 
 
 def _names(text: str) -> frozenset[str]:
@@ -186,9 +188,12 @@ def outer({parameters}):
             {cells}
         switch = "switch"
         plain = "plain"
-        if not (switch.open or kwargs) and plain(map(type, args)):
+        if not switch.open and plain(map(type, args)):
             real = "real"
-            return real(*args)
+            if not kwargs:
+                return real(*args)
+            if plain(map(type, kwargs.values())):
+                return real(*args, **kwargs)
         ask = "ask"
         entry = "entry"
         return ask(entry, args, kwargs)
@@ -211,7 +216,7 @@ def _stub_code(count: int) -> CodeType:
 def _code_that_asks(entry: Overridable) -> CodeType:
     """The stub for one function."""
     own: dict[str, Any] = {"real": entry.real, "ask": ask, "entry": entry}
-    own |= {"switch": switch, "plain": _PLAIN.issuperset}
+    own |= {"switch": switch, "plain": plain_kinds.issuperset}
     old = entry.real.__code__
     code = _stub_code(len(old.co_freevars))
     constants = tuple(own.get(c, c) if isinstance(c, str) else c for c in code.co_consts)
@@ -381,7 +386,7 @@ def is_overriding(cls: type) -> bool:
 def hook_of(value: Any) -> Any:
     """The ``__torch_function__`` of an object, or None for one that is not asked."""
     kind = type(value)
-    if kind in _PLAIN or isinstance(value, type):
+    if kind in plain_kinds or isinstance(value, type):
         return None
     hook = getattr(kind if isinstance(value, Tensor) else value, "__torch_function__", None)
     return None if hook is _disabled_torch_function_impl else hook
@@ -394,9 +399,15 @@ def candidates(values: Iterable[Any], plain: bool = False) -> list[Any]:
     """
     found: list[Any] = []
     for value in values:
+        kind = type(value)
+        if kind in plain_kinds and not (plain and kind is Tensor):
+            continue
         if isinstance(value, (tuple, list)):
-            for part in value:
-                _add_candidate(part, found, plain)
+            if plain or not plain_kinds.issuperset(map(type, value)):
+                for part in value:
+                    _add_candidate(part, found, plain)
+            if kind is tuple or kind is list:
+                continue
         _add_candidate(value, found, plain)
     return found
 

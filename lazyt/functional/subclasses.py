@@ -13,7 +13,7 @@ from lazyt import autograd
 from lazyt.errors import DTypeError, LazytError, warn
 from lazyt.functional.creation.creation import legacy_tensor
 from lazyt.functional.operands import wrong_arguments
-from lazyt.functional.overriding import Disabled, is_overriding, may_be_overridden, start
+from lazyt.functional.overriding import Disabled, is_overriding, may_be_overridden, start, switch
 from lazyt.functional.shapes.view_shapes import alias
 from lazyt.handle.dispatch import method
 from lazyt.handle.tensor import Tensor
@@ -33,6 +33,8 @@ _NEW_FORMS = (
 
 def as_class(tensor: Tensor, cls: type[Tensor]) -> Tensor:
     """The same tensor as an object of another class; a leaf stays one."""
+    if not switch.on and is_overriding(cls):
+        start()
     made = object.__new__(cls)
     made._storage, made._view = tensor._storage, tensor._view
     return made
@@ -113,14 +115,14 @@ def converted(result: Any, cls: type[Tensor]) -> Any:
     return result
 
 
-def _defined(cls: type[Any], /, **kwargs: Any) -> None:
+def _defined(cls: type[Any], /, asks_when_made: bool = False, **kwargs: Any) -> None:
     super(Tensor, cls).__init_subclass__(**kwargs)
     if "__torch_dispatch__" in vars(cls):
         warn(
             f"{cls.__name__}.__torch_dispatch__ will not be called: lazyt has no dispatcher. "
             "Functions and methods ask __torch_function__"
         )
-    if is_overriding(cls):
+    if is_overriding(cls) and not asks_when_made:  # by ``as_class``
         start()
 
 

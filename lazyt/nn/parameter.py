@@ -8,6 +8,7 @@ from lazyt.errors import DTypeError, LazytError
 from lazyt.functional import namespace as lazyt
 from lazyt.functional.overriding import _disabled_torch_function_impl as _disabled
 from lazyt.functional.overriding import is_overriding as _overriding
+from lazyt.functional.overriding import plain_kinds as _plain_kinds
 from lazyt.handle.tensor import Tensor
 from lazyt.handle.tensor_protocol import copy_deep
 
@@ -205,3 +206,6 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
 def is_uninitialized(value: object) -> bool:
     """Whether a parameter or buffer waits for its size."""
     return isinstance(value, UninitializedTensorMixin)
+
+
+_plain_kinds.update({Parameter, Buffer})

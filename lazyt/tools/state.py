@@ -179,7 +179,10 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "budget": ("atomic", "nodes and bytes until pending work is measured; wrap counts down"),
     },
     "handle.pytree": {"_registered": ("import", "classes that users registered as trees")},
-    "handle.storage": {"_pointed": ("atomic", "which storage gave away a device's address")},
+    "handle.storage": {
+        "_fixed": ("atomic", "storages that cannot grow, because their memory was NumPy's"),
+        "_pointed": ("atomic", "which storage gave away a device's address"),
+    },
     "handle.tape": {
         "_hook_keys": ("atomic", "numbers of hooks"),
         "_types": ("atomic", "classes of grad_fns by name"),

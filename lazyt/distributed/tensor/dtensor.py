@@ -171,7 +171,7 @@ def _placed(tensor: Tensor) -> Placed:
     return found
 
 
-class DTensor(Tensor):
+class DTensor(Tensor, asks_when_made=True):
     """A tensor whose elements the ranks of a mesh have, as its placements say.
 
     Made by ``distribute_tensor``, ``DTensor.from_local`` and functions of DTensors. All ranks call
