@@ -14,6 +14,7 @@ from lazyt.functional.operands import (
     choose,
     constant_of,
     expand_to,
+    mapped,
     normalize_dim,
     require_tensor,
 )
@@ -22,15 +23,16 @@ from lazyt.functional.results import SAME_DTYPE, give
 from lazyt.functional.type_promotion import as_dtype, refuse, torch_name
 from lazyt.handle import pending
 from lazyt.handle.autocast import in_full_precision
-from lazyt.handle.device import has_no_values
+from lazyt.handle.device import check_device, has_no_values
 from lazyt.handle.dispatch import lay_out, type_title, wrap
 from lazyt.handle.function_table import function
 from lazyt.handle.hooks import capturing
 from lazyt.handle.layout import dense_strides
 from lazyt.handle.tape import titled
 from lazyt.handle.tensor import Tensor
-from lazyt.ir.dtypes import bool_, int32, int64
+from lazyt.ir.dtypes import bool_, float64, int32, int64
 from lazyt.ir.graph import Node, Shape, topological
+from lazyt.ir.scalar import Expr, call, const
 
 __all__ = [
     "combinations", "diag", "diag_embed", "diagflat", "trace", "tril", "tril_indices", "triu",
@@ -197,11 +199,59 @@ def triu(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
     return _triangle(input, diagonal, "ge", "Triu", out)
 
 
+def _first_place(row: Expr, width: Expr) -> Expr:
+    """Where a row begins in a triangle whose first row has ``width`` elements, and each one more."""
+    pairs = call("floordiv", call("mul", row, call("sub", row, const(1, int64))), const(2, int64))
+    return call("add", call("mul", row, width), pairs)
+
+
+def _row_of(place: Expr, width: Expr) -> Expr:
+    """The row in which a place of such a triangle lies: the root of a square, put right by one."""
+    odd = call("sub", call("mul", width, const(2, int64)), const(1, int64))
+    square = call("add", call("mul", odd, odd), call("mul", place, const(8, int64)))
+    root = call("sqrt", call("cast", square, dtype=float64))
+    near = call("mul", call("sub", root, call("cast", odd, dtype=float64)), const(0.5, float64))
+    row = call("cast", near, dtype=int64)
+    above = call("gt", _first_place(row, width), place)
+    row = call("where", above, call("sub", row, const(1, int64)), row)
+    following = call("add", row, const(1, int64))
+    below = call("le", _first_place(following, width), place)
+    return call("where", below, following, row)
+
+
+def _places(row: int, col: int, offset: int) -> tuple[Node, Node]:
+    """Row and column numbers of the elements at or below the diagonal ``offset``, row by row."""
+    first = max(0, -offset)
+    if first >= row or col == 0:
+        return ops.iota(0), ops.iota(0)
+    width = min(first + offset + 1, col)
+    growing = max(0, min(row, col - offset) - first)  # rows, each longer than the one before
+    fewer = growing * width + growing * (growing - 1) // 2
+    count = fewer + (row - first - growing) * col
+    place = ops.iota(count)
+    whole = [constant_of(n, int64) for n in (first + growing - fewer // col, fewer % col, col)]
+    spot = ops.apply("sub", place, whole[1])
+    full = (
+        ops.apply("add", ops.apply("floordiv", spot, whole[2]), whole[0]),
+        ops.apply("mod", spot, whole[2]),
+    )
+    if not growing:
+        return full
+    wide = constant_of(width, int64)
+    turn = mapped(_row_of, (place, wide), int64, None)
+    rows = ops.apply("add", turn, constant_of(first, int64))
+    columns = ops.apply("sub", place, mapped(_first_place, (turn, wide), int64, None))
+    if count == fewer:
+        return rows, columns
+    early = ops.apply("lt", place, constant_of(fewer, int64))
+    return choose(early, rows, full[0], int64), choose(early, columns, full[1], int64)
+
+
 def _triangle_indices(
-    name: str, row: int, col: int, columns: Callable[[int], range], dtype: Any, device: Any
+    name: str, row: int, col: int, offset: int, dtype: Any, device: Any
 ) -> Tensor:
-    """The places of all rows, of which ``columns`` gives the column numbers by row."""
-    from lazyt.functional.creation.creation import tensor
+    """The places of the elements of a triangle: of the upper one by its mirror image."""
+    from lazyt.functional.creation.creation import fresh
 
     for title, extent in (("row", row), ("col", col)):
         if extent < 0:
@@ -209,9 +259,16 @@ def _triangle_indices(
     wanted = int64 if dtype is None else as_dtype(dtype)
     if wanted not in (int32, int64):
         raise NoKernelError(f"\"{name}\" not implemented for '{type_title(wanted)}'")
-    rows = [i for i in range(row) for _ in columns(i)]
-    both = [rows, [j for i in range(row) for j in columns(i)]]
-    return tensor(both, dtype=wanted, device=device)
+    if name == "tril_indices":
+        pair = _places(row, col, offset)
+    else:  # the lower triangle of the matrix from its other end
+        lower = _places(row, col, col - row - offset)
+        pair = tuple(
+            ops.apply("sub", constant_of(extent - 1, int64), ops.flip(node, (0,)))
+            for node, extent in zip(lower, (row, col))
+        )
+    both = ops.concat([ops.reshape(node, (1, *node.shape)) for node in pair], 0)
+    return fresh(ops.cast(both, wanted), False, check_device(device))
 
 
 @function()
@@ -224,9 +281,8 @@ def tril_indices(
     Raises LazytError for negative extents, NoKernelError for a dtype but int32 and int64.
     """
     return _triangle_indices(
-        "tril_indices", row, col, lambda i: range(min(max(i + offset + 1, 0), col)), dtype,
-        device,
-    )  # fmt: skip
+        "tril_indices", row, col, offset, dtype, device
+    )
 
 
 @function()
@@ -239,9 +295,8 @@ def triu_indices(
     Raises LazytError for negative extents, NoKernelError for a dtype but int32 and int64.
     """
     return _triangle_indices(
-        "triu_indices", row, col, lambda i: range(min(max(i + offset, 0), col), col), dtype,
-        device,
-    )  # fmt: skip
+        "triu_indices", row, col, offset, dtype, device
+    )
 
 
 def _embedded(node: Node, offset: int) -> Node:

@@ -46,8 +46,9 @@ __all__ = [
 
 
 _ADD, _MUL = scalar_build("add"), scalar_build("mul")
-#: Rows from this length on are cut into blocks when fewer than one in _FEW elements are wanted.
-_LONG, _FEW = 4096, 64
+#: Longer rows are cut into blocks where at most one in _FEW elements is wanted, and where there are
+#: so many elements that sorting takes longer than calls of more kernels.
+_SHORT, _FEW, _MANY = 64, 4, 1 << 14
 
 
 def rows_of(node: Node, axis: int) -> Node:
@@ -139,16 +140,16 @@ def _best_indices(rows: Node, count: int, largest: bool) -> Node:
     the best first elements. That also holds for equal elements, of which earlier ones are better.
     """
     length = rows.shape[-1]
-    if count == 0 or length < _LONG or count > length // _FEW:
+    if count == 0 or length <= _SHORT or count > length // _FEW or rows.size < _MANY:
         return front(ops.sort("order", rows, largest), count)
-    width = max(math.isqrt(length // count), 1)  # as many blocks as candidates
+    width = max(math.isqrt(length // count), 2)  # as many blocks as candidates
     padded, blocks = _blocks(rows, width, largest)
-    chosen = front(ops.sort("order", _best_of(blocks, largest), largest), count)
+    chosen = _best_indices(_best_of(blocks, largest), count, largest)
     starts = mapped(_MUL, (ops.sort("values", chosen), constant_of(width, int64)), int64, None)
     shape = (*starts.shape, width)
     steps = mapped(_ADD, (ops.reshape(starts, (*starts.shape, 1)), ops.iota(width)), int64, None)
     places = ops.reshape(ops.broadcast_to(steps, shape), (*starts.shape[:-1], count * width))
-    order = front(ops.sort("order", ops.pick_rows(padded, places), largest), count)
+    order = _best_indices(ops.pick_rows(padded, places), count, largest)
     return ops.pick_rows(places, order)
 
 
