@@ -175,8 +175,9 @@ _LINEAR_ALGEBRA = {
     "inv_3x3": "t.linalg.inv(g3)", "det": "t.linalg.det(g200)", "slogdet": "t.linalg.slogdet(g200)",
     "solve": "t.linalg.solve(g200, r200)", "qr": "t.linalg.qr(g200)", "lu": "t.linalg.lu(g200)",
     "solve_triangular": "t.linalg.solve_triangular(g200, r200, upper=True)",
-    "cholesky_solve": "t.cholesky_solve(r200, s200)", "lstsq": "t.linalg.lstsq(g200, r200).solution",
-    "eigh": "t.linalg.eigh(s200)", "eigvalsh": "t.linalg.eigvalsh(s200)", "svd": "t.linalg.svd(g100)",
+    "cholesky_solve": "t.cholesky_solve(r200, s200)",
+    "lstsq": "t.linalg.lstsq(g200, r200).solution", "eigh": "t.linalg.eigh(s200)",
+    "eigvalsh": "t.linalg.eigvalsh(s200)", "svd": "t.linalg.svd(g100)",
     "svdvals": "t.linalg.svdvals(g100)", "pinv": "t.linalg.pinv(g100)",
     "matrix_exp": "t.linalg.matrix_exp(m30)", "matrix_power": "t.linalg.matrix_power(m30, 5)",
     "matrix_norm": "t.linalg.matrix_norm(a)", "multi_dot": "t.linalg.multi_dot([a, b, c])",
@@ -206,7 +207,10 @@ GROUPS = {
 
 def names() -> list[str]:
     """The calls in order, gradients as ``grad:NAME``."""
-    return [*(name for group in GROUPS.values() for name in group), *(f"grad:{n}" for n in _GRADIENTS)]
+    return [
+        *(name for group in GROUPS.values() for name in group),
+        *(f"grad:{n}" for n in _GRADIENTS),
+    ]
 
 
 def operands(t: Any, n: int, dtype: str) -> dict[str, Any]:
@@ -229,7 +233,7 @@ def operands(t: Any, n: int, dtype: str) -> dict[str, Any]:
 
 
 def call(name: str, scope: dict[str, Any]) -> tuple[Any, str]:
-    """A function of one operand that makes the call, and the operand's name (``""``: it has none)."""
+    """A function that makes the call, and the operand that it takes (``""``: none)."""
     wanted = name.removeprefix("grad:")
     expression = next(group[wanted] for group in GROUPS.values() if wanted in group)
     if wanted == name:

@@ -1,7 +1,8 @@
 """Times single calls of the API beside PyTorch: uncaptured, captured, and their gradients.
 
     python bench/calls.py --python PYTHON_WITH_TORCH [--sizes 100,1000] [--dtypes float32,bfloat16]
-                          [--only 'topk*,grad:*'] [--threads 1] [--clock cpu] [--above 1.2] [--json FILE]
+                          [--only 'topk*,grad:*'] [--threads 1] [--clock cpu] [--above 1.2]
+                          [--json FILE]
 
 lazyt (as it is called, and captured by ``lazyt.jit``) and PyTorch's eager run in a process each,
 and take turns call by call. What counts is the best call of all turns. ``--clock cpu`` takes the
@@ -19,6 +20,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +36,9 @@ SIDES = ("torch", "called", "captured")
 
 def settled(found: Any) -> None:
     """Computes what a call of lazyt gave."""
-    pending = [x for x in (found if isinstance(found, tuple | list) else [found]) if hasattr(x, "realize")]
+    pending = [
+        x for x in (found if isinstance(found, tuple | list) else [found]) if hasattr(x, "realize")
+    ]
     if len(pending) == 1:
         pending[0].realize()
     elif pending:
@@ -58,7 +62,7 @@ def prepared(t: Any, side: str, name: str, scope: dict[str, Any]) -> Any:
     return run if side == "torch" else lambda: settled(run())
 
 
-def best(run: Any, clock: Any) -> float:
+def best(run: Callable[[], Any], clock: Callable[[], float]) -> float:
     """Microseconds of the best call of one turn."""
     found, begin = math.inf, time.perf_counter()
     while True:
@@ -66,7 +70,7 @@ def best(run: Any, clock: Any) -> float:
         run()
         found = min(found, clock() - start)
         if time.perf_counter() - begin > TURN:
-            return found * 1e6
+            return 1e6 * found
 
 
 def work(side: str, threads: int, cpu: bool) -> None:
@@ -83,7 +87,9 @@ def work(side: str, threads: int, cpu: bool) -> None:
         try:
             if ready[0] != line:
                 if (n, dtype) not in scopes:
-                    scopes[n, dtype] = call_table.operands(t, n, dtype)
+                    scopes[n, dtype] = made = call_table.operands(t, n, dtype)
+                    if side != "torch":
+                        settled([x for x in made.values() if isinstance(x, t.Tensor)])
                 run = prepared(t, side, name, scopes[n, dtype])
                 for _ in range(4):
                     run()
@@ -136,7 +142,9 @@ def shown(name: str, times: dict[str, Any]) -> str:
         if isinstance(mine, str):
             cells.append(f"  {mine[:60]}")
         else:
-            cells.append(f"{mine:10.0f}" + ("" if isinstance(torch, str) else f"{mine / torch:7.2f}"))
+            cells.append(
+                f"{mine:10.0f}" + ("" if isinstance(torch, str) else f"{mine / torch:7.2f}")
+            )
     return " ".join(cells)
 
 

@@ -50,3 +50,12 @@ def test_splitting_changes_no_bit(extent: int) -> None:
         assert np.array_equal(one, other)
     want = np.concatenate([a.transpose(1, 0, 2).reshape(20, -1) for a in arrays], 1)
     assert np.allclose(together[0], want.sum(0), atol=1e-5)
+
+
+@pytest.mark.parametrize("shapes", [((30, 30), (30, 30)), ((5, 7), (9, 32)), ((4, 40), (17, 17))])
+def test_kronecker_products(shapes: tuple[tuple[int, int], tuple[int, int]]) -> None:
+    a, b = (np.random.default_rng(0).standard_normal(s).astype("float32") for s in shapes)
+    found = lt.kron(lt.from_numpy(a), lt.from_numpy(b)).numpy()
+    np.testing.assert_array_equal(found, np.kron(a, b))
+    tiled = lt.from_numpy(a).repeat_interleave(48, 1) * 2 + lt.from_numpy(a).repeat(1, 48)
+    np.testing.assert_array_equal(tiled.numpy(), np.repeat(a, 48, 1) * 2 + np.tile(a, (1, 48)))

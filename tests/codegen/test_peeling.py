@@ -155,3 +155,12 @@ def test_pieces_of_the_same_rows_share_a_loop() -> None:
     assert found.count("t0 < 40") == 1 and found.count("u < ") == 2
     rolled = text(lt.roll(wrap(y), (9, 20), (0, 1)))
     assert rolled.count("t0 < ") == 2 and rolled.count("u < ") == 4
+
+
+def test_stacked_pieces_are_copied_one_by_one() -> None:
+    pieces = [lt.rand(30, 40).realize() for _ in range(3)]
+    phase = phase_of(lt.stack(pieces) * 2)
+    cut = peel(phase)
+    assert len(cut) == 3 and conditions(phase) > 0 and not any(map(conditions, cut))
+    found = (lt.stack(pieces) * 2).numpy()
+    np.testing.assert_array_equal(found, np.stack([p.numpy() for p in pieces]) * 2)

@@ -48,6 +48,8 @@ def _softmax(x: Node) -> Node:
         (lambda: ops.reduce_("max", ops.apply("exp", ops.input_((300, 17), float32)), (1,)), 1),
         (lambda: ops.reduce_("max", ops.input_((300, 170), float32), (1,)), 0),
         (lambda: ops.apply("exp", ops.input_((96, 70), float32)), 0),
+        (lambda: ops.permute(ops.flip(ops.input_((96, 70), float32), (1,)), (1, 0)), 1),
+        (lambda: ops.permute(ops.flip(ops.input_((96, 70), float32), (0,)), (1, 0)), 0),
         (lambda: ops.scan("sum", ops.input_((300, 170), float32), 1), 2),
         (lambda: ops.scan("sum", ops.apply("exp", ops.input_((3, 64, 97), float32)), 2), 2),
         (lambda: ops.scan("sum", ops.input_((40, 170), float32), 1), 0),
@@ -149,3 +151,11 @@ def test_turning_changes_no_bit(
     planning.clear()
     for one, other in zip(got, want, strict=True):
         assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("shape", [(37, 53), (3, 70, 90), (300, 8), (8, 300)])
+@pytest.mark.parametrize("turns", [-1, 1])
+def test_quarter_turns(shape: tuple[int, ...], turns: int) -> None:
+    x = np.arange(np.prod(shape), dtype="float32").reshape(shape)
+    found = lt.rot90(lt.from_numpy(x) * 2, turns, (-2, -1)).numpy()
+    np.testing.assert_array_equal(found, np.rot90(x * 2, turns, (-2, -1)))

@@ -139,3 +139,15 @@ def test_devices_are_named() -> None:
         assert str(caught.value) == message
     with pytest.raises(AttributeError, match="is not writable"):
         first.index = 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "offset"),
+    [(3, 3, 0), (4, 7, -2), (7, 4, 2), (5, 5, 9), (5, 5, -5), (0, 3, 0), (3, 0, 1), (900, 700, 40)],
+)
+def test_places_of_triangles(rows: int, columns: int, offset: int) -> None:
+    lower = lt.tril_indices(rows, columns, offset).numpy()
+    np.testing.assert_array_equal(lower, np.array(np.tril_indices(rows, offset, columns)))
+    upper = lt.triu_indices(rows, columns, offset, dtype=lt.int32).numpy()
+    np.testing.assert_array_equal(upper, np.array(np.triu_indices(rows, offset, columns)))
+    assert upper.dtype == np.int32

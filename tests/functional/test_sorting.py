@@ -135,6 +135,17 @@ def test_topk_of_long_rows(largest: bool) -> None:
         np.testing.assert_array_equal(values.numpy(), np.take_along_axis(array, order, -1))
 
 
+@pytest.mark.parametrize(
+    ("rows", "length", "count"), [(170, 100, 10), (40, 700, 3), (9, 3000, 700)]
+)
+def test_topk_of_many_rows(rows: int, length: int, count: int) -> None:
+    array = np.round(mixed("float32", rows, length), 1)  # with equal elements
+    values, indices = lt.topk(lt.from_numpy(array), count)
+    order = stable_order(array, True)[:, :count]
+    np.testing.assert_array_equal(indices.numpy(), order)
+    np.testing.assert_array_equal(values.numpy(), np.take_along_axis(array, order, -1))
+
+
 # -------------------------------------------------------------- what is read off sorted rows
 
 

@@ -33,8 +33,8 @@ from lazyt.ir.kernel import Let, Phase, Statement, Store
 from lazyt.ir.scalar import Call, Expr, call
 
 #: Shortest piece that is worth loops of its own beside others, and the least share of an axis that
-#: such pieces have to cover.
-LEAST_INSIDE, LEAST_SHARE = 8, 0.5
+#: such pieces have to cover. A shorter one is, too, where its inner axes have so many points.
+LEAST_INSIDE, LEAST_SHARE, MANY_POINTS = 8, 0.5, 512
 #: Most pieces along an axis, and most statements of all pieces of a phase: twice as many where
 #: each then reads one source. A statement in a loop is many lines.
 MOST_PIECES, MOST_STATEMENTS, IN_LOOP = 16, 128, 4
@@ -98,9 +98,11 @@ def _cut(phase: Phase, place: int) -> list[Phase]:
     with their tests."""
     axis = phase.grid[place]
     ends = sorted({0, axis.extent, *_turns(axis, phase)})
+    inner = 1 if serves_all() else prod(a.extent for a in phase.grid[place + 1 :])
+    least = 1 if inner >= MANY_POINTS else LEAST_INSIDE
     pieces: list[tuple[int, int, bool]] = []
     for begin, end in pairwise(ends):
-        long = end - begin >= LEAST_INSIDE
+        long = end - begin >= least
         if pieces and not long and not pieces[-1][2]:
             pieces[-1] = (pieces[-1][0], end, False)
         else:
@@ -163,7 +165,7 @@ def over(phase: Phase, place: int, begin: int, end: int) -> Phase:
     stages = tuple(
         replace(
             s,
-            body=tuple(_moved(b, table, part) for b in s.body),
+            body=tuple(moved(b, table, part) for b in s.body),
             guard=_guard_at(s.guard, table) if s.guard is not None else None,
         )
         for s in phase.stages
@@ -175,8 +177,8 @@ def _guard_at(guard: Guard, table: dict[Axis, Linear]) -> Guard:
     return Guard(replace_axes(guard.index, table), guard.low, guard.high)
 
 
-def _moved(statement: Statement, table: dict[Axis, Linear], part: Axis) -> Statement:
-    """A statement at other indices, along a part of an axis."""
+def moved(statement: Statement, table: dict[Axis, Linear], part: Axis | None = None) -> Statement:
+    """A statement at other indices, along a part of an axis if one is given."""
     value = decided(at_axes(statement.value, table), part=part)
     if isinstance(statement, Store):
         index = tuple(replace_axes(i, table) for i in statement.index)

@@ -13,7 +13,19 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from lazyt.codegen.c.family import Expressions
-from lazyt.ir.index import Axis, Guarded, Linear, Load, axes_of, data_of, linearize, sub_expressions
+from lazyt.codegen.loops.peeling import moved
+from lazyt.ir.decisions import serves_all
+from lazyt.ir.index import (
+    Axis,
+    Guarded,
+    Linear,
+    Load,
+    axes_of,
+    data_of,
+    linearize,
+    sub_expressions,
+    variable,
+)  # fmt: skip
 from lazyt.ir.kernel import Buffer, Keep, Let, Phase, Scan, Stage, Store
 
 #: Smallest distance of neighbouring lanes that is worth it, and the shortest loop.
@@ -172,10 +184,21 @@ def _with_loop(phase: Phase, expressions: Expressions) -> Phase:
         grid = tuple(a for a in phase.grid if a is not axis)
         looped = replace(phase, grid=grid, stages=(replace(stage, axis=axis),))
         if not transposes_of(looped, looped.stages[0], expressions):
-            continue
-        places = [place for _, place, _ in _accesses(phase, expressions)]
+            looped = _backwards(looped)
+            if serves_all() or not transposes_of(looped, looped.stages[0], expressions):
+                continue
+        places = [place for _, place, _ in _accesses(looped, expressions)]
         if any(place.coefficient(last) == 1 for place in places):
             return replace(looped, work=phase.work * axis.extent)
         if not any(axes_of(p) & {last} and not _pitch(p, axis, last) for p in places):
             return replace(phase, grid=(*(a for a in grid if a is not last), last, axis))
     return phase
+
+
+def _backwards(phase: Phase) -> Phase:
+    """A phase of one stage that walks its loop from the other end."""
+    (stage,) = phase.stages
+    assert stage.axis is not None
+    table = {stage.axis: variable(stage.axis) * -1 + (stage.axis.extent - 1)}
+    body = tuple(moved(statement, table) for statement in stage.body)
+    return replace(phase, stages=(replace(stage, body=body),))

@@ -17,7 +17,7 @@ from lazyt.ir.index import Axis, Linear, Quotient, Remainder, variable
 from lazyt.ir.kernel import Phase
 
 #: Shortest run that is left to vectorise.
-LEAST_RUN = 32
+LEAST_RUN = 16
 
 
 def split_last(part: Part, phases: Sequence[Phase]) -> Part:

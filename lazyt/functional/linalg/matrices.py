@@ -200,7 +200,7 @@ def triu(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
 
 
 def _first_place(row: Expr, width: Expr) -> Expr:
-    """Where a row begins in a triangle whose first row has ``width`` elements, and each one more."""
+    """Where a row begins in a triangle of rows of ``width`` elements and each time one more."""
     pairs = call("floordiv", call("mul", row, call("sub", row, const(1, int64))), const(2, int64))
     return call("add", call("mul", row, width), pairs)
 
@@ -263,10 +263,9 @@ def _triangle_indices(
         pair = _places(row, col, offset)
     else:  # the lower triangle of the matrix from its other end
         lower = _places(row, col, col - row - offset)
-        pair = tuple(
-            ops.apply("sub", constant_of(extent - 1, int64), ops.flip(node, (0,)))
-            for node, extent in zip(lower, (row, col))
-        )
+        ends = constant_of(row - 1, int64), constant_of(col - 1, int64)
+        flipped = [ops.flip(node, (0,)) for node in lower]
+        pair = ops.apply("sub", ends[0], flipped[0]), ops.apply("sub", ends[1], flipped[1])
     both = ops.concat([ops.reshape(node, (1, *node.shape)) for node in pair], 0)
     return fresh(ops.cast(both, wanted), False, check_device(device))
 
@@ -280,9 +279,7 @@ def tril_indices(
 
     Raises LazytError for negative extents, NoKernelError for a dtype but int32 and int64.
     """
-    return _triangle_indices(
-        "tril_indices", row, col, offset, dtype, device
-    )
+    return _triangle_indices("tril_indices", row, col, offset, dtype, device)
 
 
 @function()
@@ -294,9 +291,7 @@ def triu_indices(
 
     Raises LazytError for negative extents, NoKernelError for a dtype but int32 and int64.
     """
-    return _triangle_indices(
-        "triu_indices", row, col, offset, dtype, device
-    )
+    return _triangle_indices("triu_indices", row, col, offset, dtype, device)
 
 
 def _embedded(node: Node, offset: int) -> Node:
