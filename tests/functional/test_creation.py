@@ -145,7 +145,7 @@ def test_devices_are_named() -> None:
     ("rows", "columns", "offset"),
     [(3, 3, 0), (4, 7, -2), (7, 4, 2), (5, 5, 9), (5, 5, -5), (0, 3, 0), (3, 0, 1), (900, 700, 40)],
 )
-def test_places_of_triangles(rows: int, columns: int, offset: int) -> None:
+def test_indices_of_triangles(rows: int, columns: int, offset: int) -> None:
     lower = lt.tril_indices(rows, columns, offset).numpy()
     np.testing.assert_array_equal(lower, np.array(np.tril_indices(rows, offset, columns)))
     upper = lt.triu_indices(rows, columns, offset, dtype=lt.int32).numpy()

@@ -199,7 +199,7 @@ def triu(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
     return _triangle(input, diagonal, "ge", "Triu", out)
 
 
-def _first_place(row: Expr, width: Expr) -> Expr:
+def _row_start(row: Expr, width: Expr) -> Expr:
     """Where a row begins in a triangle of rows of ``width`` elements and each time one more."""
     pairs = call("floordiv", call("mul", row, call("sub", row, const(1, int64))), const(2, int64))
     return call("add", call("mul", row, width), pairs)
@@ -212,14 +212,14 @@ def _row_of(place: Expr, width: Expr) -> Expr:
     root = call("sqrt", call("cast", square, dtype=float64))
     near = call("mul", call("sub", root, call("cast", odd, dtype=float64)), const(0.5, float64))
     row = call("cast", near, dtype=int64)
-    above = call("gt", _first_place(row, width), place)
+    above = call("gt", _row_start(row, width), place)
     row = call("where", above, call("sub", row, const(1, int64)), row)
     following = call("add", row, const(1, int64))
-    below = call("le", _first_place(following, width), place)
+    below = call("le", _row_start(following, width), place)
     return call("where", below, following, row)
 
 
-def _places(row: int, col: int, offset: int) -> tuple[Node, Node]:
+def _triangle_positions(row: int, col: int, offset: int) -> tuple[Node, Node]:
     """Row and column numbers of the elements at or below the diagonal ``offset``, row by row."""
     first = max(0, -offset)
     if first >= row or col == 0:
@@ -240,7 +240,7 @@ def _places(row: int, col: int, offset: int) -> tuple[Node, Node]:
     wide = constant_of(width, int64)
     turn = mapped(_row_of, (place, wide), int64, None)
     rows = ops.apply("add", turn, constant_of(first, int64))
-    columns = ops.apply("sub", place, mapped(_first_place, (turn, wide), int64, None))
+    columns = ops.apply("sub", place, mapped(_row_start, (turn, wide), int64, None))
     if count == fewer:
         return rows, columns
     early = ops.apply("lt", place, constant_of(fewer, int64))
@@ -260,9 +260,9 @@ def _triangle_indices(
     if wanted not in (int32, int64):
         raise NoKernelError(f"\"{name}\" not implemented for '{type_title(wanted)}'")
     if name == "tril_indices":
-        pair = _places(row, col, offset)
+        pair = _triangle_positions(row, col, offset)
     else:  # the lower triangle of the matrix from its other end
-        lower = _places(row, col, col - row - offset)
+        lower = _triangle_positions(row, col, col - row - offset)
         ends = constant_of(row - 1, int64), constant_of(col - 1, int64)
         flipped = [ops.flip(node, (0,)) for node in lower]
         pair = ops.apply("sub", ends[0], flipped[0]), ops.apply("sub", ends[1], flipped[1])
