@@ -16,7 +16,9 @@ from lazyt import ops
 from lazyt.config import config
 from lazyt.distributed.process_groups import (
     ProcessGroup,
+    check_moves,
     get_group_rank,
+    group_named,
     group_of,
     on_destroy,
     ranks_of,
@@ -28,7 +30,7 @@ from lazyt.handle.dispatch import assign_value, unwrap
 from lazyt.handle.grad_mode import no_grad
 from lazyt.handle.hooks import capturing, hook
 from lazyt.handle.tensor import Tensor
-from lazyt.ir.forms import PLACED
+from lazyt.ir.forms import PLACED, place_of
 from lazyt.ir.graph import Node, source_text, user_position
 from lazyt.ops.leaves import CONST
 from lazyt.ops.parallel import collectives as build
@@ -52,7 +54,14 @@ def _tell_capture(node: Node) -> None:
         watcher.communicated(node)
 
 
-build.on_made += [running.made, _tell_capture]
+def _check_device(node: Node) -> None:
+    """Raises DeviceError, in the line that makes it, for a collective of values on a device whose
+    memory the group does not move."""
+    name = node.params.group
+    check_moves(group_named(name), place_of(node.form), node.params.kind)
+
+
+build.on_made += [_check_device, running.made, _tell_capture]
 on_destroy += [
     lambda: running.settle(planning.realize), running.forget, lambda: _schedules.clear()
 ]  # fmt: skip
@@ -567,7 +576,8 @@ def scatter(
     else:
         if scatter_list:
             raise ValueError("Argument ``scatter_list`` must NOT be specified on non-source ranks.")
-        row, sent = ops.broadcast_to(ops.constant(0, shown.dtype), (0,)), [0] * ranks.size
+        nothing = ops.slice_(ops.reshape(shown, (size,)), (0,), (0,), (1,))  # on its device
+        row, sent = nothing, [0] * ranks.size
     received = [size if rank == root else 0 for rank in range(ranks.size)]
     return finish([(tensor, build.all_to_all(row, ranks, sent, received))], async_op)
 

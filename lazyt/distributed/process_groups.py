@@ -18,16 +18,16 @@ from urllib.parse import parse_qs, urlparse
 
 from lazyt.distributed.elastic import is_launched, write_failure
 from lazyt.distributed.stores import HubStore, Store
-from lazyt.errors import DistributedError
+from lazyt.errors import DeviceError, DistributedError
 from lazyt.ops.parallel.collectives import Ranks
-from lazyt.runtime.ranks import groups, hub, mpi
+from lazyt.runtime.ranks import groups, hub, mpi, nccl
 from lazyt.runtime.ranks.engine import Alone
 from lazyt.runtime.ranks.groups import Group
 from lazyt.runtime.ranks.member import Member, RankFailure
 from lazyt.runtime.ranks.messages import parse_address
 
 __all__ = [
-    "Backend", "GroupMember", "ProcessGroup", "default_group", "default_pg_timeout",
+    "Backend", "GroupMember", "ProcessGroup", "check_moves", "default_group", "default_pg_timeout",
     "destroy_process_group", "get_backend", "get_global_rank", "get_group_rank",
     "get_node_local_rank", "get_pg_count", "get_process_group_ranks", "get_rank",
     "get_world_size", "group", "group_named", "group_of", "init_process_group",
@@ -44,6 +44,8 @@ _NOT_INITIALIZED = (
 )
 #: Host memory moves by MPI, whatever a program calls it.
 _BACKENDS = ("mpi", "gloo")
+#: What is taken where no backend is named, and NCCL and a GPU are there.
+_OF_BOTH = "cpu:mpi,cuda:nccl"
 
 
 class ProcessGroup:
@@ -73,6 +75,14 @@ class ProcessGroup:
     def name(self) -> str:
         """The backend's name."""
         return self._backend
+
+    def moves(self, kind: str) -> bool:
+        """Whether tensors on devices of a kind (``cpu``, ``cuda``) are moved by what is there for
+        it; those on GPUs without go through host memory."""
+        if ":" not in self._backend:
+            return (self._backend == "nccl") == (kind == "cuda")
+        by_kind = dict(part.split(":") for part in self._backend.split(","))
+        return kind in by_kind and (kind == "cpu" or by_kind[kind] == "nccl")
 
     def set_timeout(self, timeout: timedelta) -> None:
         """How long a collective may take."""
@@ -185,6 +195,15 @@ def group_named(name: str | None) -> ProcessGroup:
     raise ValueError(f"there is no process group {name!r}")
 
 
+def check_moves(group: ProcessGroup, place: str, what: str) -> None:
+    """Raises DeviceError for values on a device (empty: the host) that a group cannot move."""
+    if not place and not group.moves("cpu"):
+        raise DeviceError(
+            f"{what}: no backend of group {group.group_name!r} ({group.name()}) moves tensors on "
+            "the CPU: move the tensor to a GPU, or call init_process_group('cpu:gloo,cuda:nccl')"
+        )
+
+
 def ranks_of(group: ProcessGroup) -> Ranks:
     """A group, as nodes of the graph refer to it."""
     return Ranks(group.group_name, group.rank(), group.size())
@@ -211,15 +230,20 @@ def init_process_group(
     at that address, and MPICH connects the processes. A lone process needs neither.
 
     Args:
-        backend: ``mpi``, or ``gloo``, which means the same here: host memory, moved by MPI.
+        backend: ``mpi``, or ``gloo``, which means the same here: host memory, moved by MPI, and
+            tensors of GPUs by way of it. ``nccl``: device memory, moved by NCCL, and none of the
+            host. ``cpu:gloo,cuda:nccl``: both, each by its own. None: ``cpu:mpi,cuda:nccl`` where
+            there are NCCL and a GPU, else ``mpi``.
         init_method: ``env://`` (the variables above), ``tcp://host:port`` or ``file://path``.
         timeout: how long a collective may take, 30 minutes by default.
         world_size, rank: how many processes, and the number of this one.
         store: through which rank 0 tells where it listens, instead of ``init_method``.
-        group_name, pg_options, device_id: accepted, nothing depends on them.
+        device_id: this rank's GPU, with which the ranks meet at once; by default they meet at the
+            first collective of a tensor on a GPU.
+        group_name, pg_options: accepted, nothing depends on them.
 
     Raises ValueError for a second call and missing numbers, DistributedError where processes cannot
-    be reached or mpi4py is missing.
+    be reached, mpi4py is missing, or NCCL for ``nccl``.
 
     >>> import os
     >>> import lazyt.distributed as dist
@@ -234,6 +258,8 @@ def init_process_group(
         if _now.group is not None:
             raise ValueError("trying to initialize the default process group twice!")
         name = _backend(backend)
+        if name == "nccl":
+            nccl.load()
         patience = default_pg_timeout if timeout is None else timeout
         if not isinstance(patience, timedelta):
             raise TypeError("Expected timeout argument to be of type datetime.timedelta")
@@ -247,23 +273,41 @@ def init_process_group(
         made = Group(f"world{_now.generation}", range(world.size), world, _now.member, seconds)
         _now.group = ProcessGroup(groups.add(made), name, group_name or "default_pg")
         _watch_errors()
+        _connect(_now.group, device_id)
+
+
+def _connect(found: ProcessGroup, device_id: Any) -> None:
+    """Gives a group what moves device memory; has the ranks meet where a device is named."""
+    if not found.moves("cuda") or (found.name() != "nccl" and not is_nccl_available()):
+        return
+    from lazyt.runtime.ranks.device_engine import NcclEngine
+
+    found._group.devices = engine = NcclEngine(found._group)
+    if device_id is not None:
+        from lazyt.handle.cuda_devices import wanted_device
+
+        engine.communicator(wanted_device(device_id))
 
 
 def _backend(backend: str | None) -> str:
     if backend is None:
-        return "mpi"
+        return _OF_BOTH if is_nccl_available() and _has_gpu() else "mpi"
     if not isinstance(backend, str):
         raise ValueError(f"backend should be a string, not {type(backend).__name__}")
-    # Such as "cpu:gloo,cuda:nccl": what moves host memory counts.
     parts = [part.rpartition(":") for part in backend.lower().split(",")]
     for place, _, name in parts:
-        if name == "nccl" and place != "cuda":
-            raise ValueError(
-                "backend 'nccl' moves device memory, which lazyt does not do yet: use 'gloo'"
-            )
-        if name not in _BACKENDS and place != "cuda":
-            raise ValueError(f"Invalid backend: '{backend}'; there are {', '.join(_BACKENDS)}")
+        if name == "nccl" and place == "cpu":
+            raise ValueError("backend 'nccl' moves device memory, not that of the host: use 'gloo'")
+        if name not in (*_BACKENDS, "nccl"):
+            names = ", ".join([*_BACKENDS, "nccl"])
+            raise ValueError(f"Invalid backend: '{backend}'; there are {names}")
     return backend.lower()
+
+
+def _has_gpu() -> bool:
+    from lazyt.runtime.cuda.device import device_count
+
+    return device_count() > 0
 
 
 def _begin_launched(seconds: float) -> None:
@@ -442,6 +486,7 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
             function()
         for other in _now.others:
             groups.forget(other.group_name)
+        found._group.close_devices()
         groups.groups.pop(found.group_name, None)
         _leave()
 
@@ -521,7 +566,8 @@ def new_group(
         use_local_synchronization: whether only members call this.
         group_desc: what to call it.
         sort_ranks: whether its ranks are numbered by their numbers among all.
-        pg_options, device_id: accepted, nothing depends on them.
+        device_id: see ``init_process_group``.
+        pg_options: accepted, nothing depends on them.
 
     Returns the group; ``GroupMember.NON_GROUP_MEMBER`` for who is none of its members.
 
@@ -556,6 +602,7 @@ def new_group(
         made = groups.add(Group(name, chosen, comm, _now.member, seconds))
         found = ProcessGroup(made, _backend(backend or world.name()), group_desc or "undefined")
         _now.others.append(found)
+        _connect(found, device_id)
         return found
 
 
@@ -682,13 +729,14 @@ def is_gloo_available() -> bool:
 
 
 def is_nccl_available() -> bool:
-    """False: device memory is not moved between ranks yet."""
-    return False
+    """Whether NCCL is found: the package nvidia-nccl-cu12, or what ``LAZYT_NCCL`` names."""
+    return nccl.find() is not None
 
 
 def is_backend_available(backend: str) -> bool:
     """Whether values can be moved between ranks by what is called so."""
-    return backend.lower() in ("mpi", "gloo") and mpi.is_installed()
+    name = backend.lower()
+    return is_nccl_available() if name == "nccl" else name in _BACKENDS and mpi.is_installed()
 
 
 def is_torchelastic_launched() -> bool:

@@ -73,7 +73,7 @@ class Work:
         if not self._nodes:  # in a captured function it is part of its graph
             return True
         collectives.advance(planning.realize)
-        return all(collectives.is_complete(node) for node in self._nodes)
+        return all(collectives.is_done(node) for node in self._nodes)
 
     def is_success(self) -> bool:
         """Whether it is done, without an error."""
@@ -173,7 +173,7 @@ class TransferWork(Work):
 
     def is_completed(self) -> bool:
         """Whether it is done."""
-        return self._transfer is None or self._transfer.test()
+        return self._transfer is None or self._transfer.is_done()
 
     def source_rank(self) -> int:
         """The number in the group of the rank that sent it."""

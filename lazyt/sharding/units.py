@@ -25,6 +25,7 @@ from lazyt.handle.pytree import flatten, unflatten
 from lazyt.handle.storage import raw
 from lazyt.handle.tape import boundaries
 from lazyt.handle.tensor import Tensor
+from lazyt.ir.forms import common_place
 from lazyt.ir.graph import Node
 from lazyt.nn.module import Module
 from lazyt.nn.parameter import Parameter
@@ -37,11 +38,15 @@ __all__ = ["Context", "Divided", "Gathered", "Unit", "divide_parameter"]
 
 
 class Freed:
-    """In the place of memory that was given back: whoever reads it is told."""
+    """In the place of memory that was given back: whoever reads it is told.
 
-    def __init__(self, name: str) -> None:
+    Attributes:
+        place: the device where it was.
+    """
+
+    def __init__(self, name: str, place: str) -> None:
         self.__dict__["_name"] = name
-        self.__dict__["place"] = ""
+        self.__dict__["place"] = place
 
     def __getattr__(self, name: str) -> Any:
         raise LazytError(
@@ -119,13 +124,12 @@ class Gathered:
             self.leaves = list(self._cast())
             self.is_here = True
             return
-        self._freed = Freed(unit.name)
+        cast = self._cast()
+        self._freed = Freed(unit.name, common_place([shard.form for shard in cast]))
         self.leaves = []
-        for entry, shard in zip(unit.entries, self._cast()):
-            self.leaves.append(ops.input_(entry.division.shape, shard.dtype, None))
+        for entry, shard in zip(unit.entries, cast):
+            self.leaves.append(ops.input_(entry.division.shape, shard.dtype, self._freed))
         self._seen: weakref.WeakSet[Node] = weakref.WeakSet(self.leaves)
-        for leaf in self.leaves:
-            leaf.data = self._freed
 
     def _cast(self) -> list[Node]:
         dtype = self.unit.policy.param_dtype

@@ -11,10 +11,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from lazyt.errors import warn
+from lazyt.ir.forms import PLACED, place_of
 from lazyt.ir.graph import Node, source_text, topological
 from lazyt.ops.leaves import INPUT
 from lazyt.ops.parallel.collectives import COLLECTIVE, CollectiveParams, renumber, runners
@@ -22,6 +24,9 @@ from lazyt.runtime.interpreter import load, store
 from lazyt.runtime.memory import Buffer
 from lazyt.runtime.ranks.engine import Transfer
 from lazyt.runtime.ranks.groups import Collective, Group, as_bytes, named, note_transfer
+
+if TYPE_CHECKING:
+    from lazyt.runtime.ranks.device_engine import NcclEngine
 
 #: What computes the graph of some nodes: ``planning.realize``.
 Realize = Callable[[Sequence[Node]], list[Node]]
@@ -34,6 +39,7 @@ class Call(NamedTuple):
         what, lane, group: what the group does, in which lane, and its name.
         text, line: what all ranks have to call, and where the program does.
         sent, nbytes: sizes of the operand and of the value.
+        place: the device of both; empty for the CPU.
     """
 
     what: Collective
@@ -43,6 +49,7 @@ class Call(NamedTuple):
     line: str
     sent: int
     nbytes: int
+    place: str
 
     @staticmethod
     def of(call: Node) -> Call:
@@ -50,7 +57,8 @@ class Call(NamedTuple):
         params: CollectiveParams = call.params
         sent, line = call.inputs[0].nbytes, source_text(call.source)
         text = description(call)
-        return Call(_sized(call), params.lane, params.group, text, line, sent, call.nbytes)
+        place = place_of(call.form)
+        return Call(_sized(call), params.lane, params.group, text, line, sent, call.nbytes, place)
 
 
 class Started(NamedTuple):
@@ -74,9 +82,13 @@ class Started(NamedTuple):
     def wait(self) -> Buffer:
         """Its value, when it is there. Raises RankFailure."""
         call, waiting = self.call, time.monotonic()
-        sizes = self.source.nbytes, self.call.nbytes
+        sizes = call.sent, call.nbytes
         self.group.wait(self.transfer, self.number, lane=call.lane, nbytes=sum(sizes))
         note_transfer(call.text, call.line, self.begin, *sizes, waiting)
+        if call.place and not self.buffer.place:
+            from lazyt.runtime.cuda.device import device_at
+
+            return device_at(call.place).upload(self.buffer)
         return self.buffer
 
 
@@ -195,6 +207,12 @@ def is_complete(call: Node) -> bool:
     return call.op is not COLLECTIVE and all(map(is_complete, _before(call)))
 
 
+def is_done(call: Node) -> bool:
+    """Whether a collective has its value, on its device, too; moves it on."""
+    found = _started.get(call)
+    return found.transfer.is_done() if found is not None else is_complete(call)
+
+
 def start(calls: Sequence[Node], realize: Realize) -> None:
     """Starts those of some collectives that have not been, in the order of their numbers; first
     what was made before them."""
@@ -251,12 +269,43 @@ def _start(call: Node, realize: Realize) -> None:
 
 def begin(call: Call, group: Group, number: int, operand: Buffer) -> Started:
     """Begins a collective of a group, whose number it has; the value of the operand is there."""
+    if call.place and group.devices is not None:
+        return _begin_on_device(call, group, group.devices, number, operand)
+    if call.place:
+        announce_host_copies(call.place, group)
     buffer = Buffer(call.nbytes)
     source = as_bytes(operand, call.sent)
     now = time.monotonic()
     target = as_bytes(buffer, call.nbytes)
     transfer = group.start(call.what, source, target, call.lane)
     return Started(call, transfer, group, number, source, buffer, now)
+
+
+def _begin_on_device(
+    call: Call, group: Group, engine: NcclEngine, number: int, operand: Buffer
+) -> Started:
+    from lazyt.runtime.cuda.device import device_at
+    from lazyt.runtime.ranks.device_engine import Subject
+
+    target = device_at(call.place).allocate(call.nbytes)
+    now = time.monotonic()
+    subject = Subject(call.text, call.line, number, call.lane)
+    transfer = engine.start(call.what, operand, call.sent, target, subject)
+    return Started(call, transfer, group, number, operand, target, now)
+
+
+#: Devices whose collectives go through host memory, as was said.
+_announced: set[str] = set()
+
+
+def announce_host_copies(place: str, group: Group) -> None:
+    """Warns, once for each device, that values go through host memory between ranks."""
+    if place not in _announced:
+        _announced.add(place)
+        warn(
+            f"tensors on {place} are copied to the host and back for collectives of group "
+            f"{group.name!r}, which moves host memory: backend='nccl' moves device memory"
+        )
 
 
 def description(call: Node) -> str:
@@ -266,6 +315,8 @@ def description(call: Node) -> str:
     if params.kind == "all_to_all":  # of which ranks have different numbers of rows
         shape[0:1] = ["rows"]  # type: ignore[list-item]
     text = f"{params.kind} {call.dtype.name}[{', '.join(map(str, shape))}]"
+    if call.form < PLACED:
+        text += f" on {place_of(call.form).partition(':')[0]}"
     if params.kind == "broadcast":
         return f"{text} from {params.root}"
     if params.kind == "permute":
@@ -306,15 +357,27 @@ def note(call: Node) -> dict[str, Any]:
         "scratch": 0,
         "phases": 1,
         "reasons": [
-            "it is started when its operand is there, and waited for where its value is needed"
+            "it is started when its operand is there, and waited for where its value is needed",
+            *_moved_by(call),
         ],
         "sources": [] if call.source is None else [source_text(call.source)],
     }
 
 
+def _moved_by(call: Node) -> list[str]:
+    """What moves the values of a device."""
+    place = place_of(call.form)
+    if not place:
+        return []
+    engine = named(call.params.group).devices
+    if engine is None:
+        return [f"copied from {place} to the host, moved by MPI, and copied back"]
+    return [f"moved by {engine.title} between the memories of devices, this rank's {place}"]
+
+
 runners.append(_alone)
 __all__ = [
-    "COLLECTIVE", "Call", "Started", "advance", "are_made", "begin", "description", "finish",
-    "forget", "is_complete", "is_of_program", "made", "note", "settle", "start", "start_made",
+    "COLLECTIVE", "Call", "Started", "advance", "announce_host_copies", "are_made", "begin", "description", "finish",
+    "forget", "is_complete", "is_done", "is_of_program", "made", "note", "settle", "start", "start_made",
     "take",
 ]  # fmt: skip

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lazyt import ops
 from lazyt.config import config
+from lazyt.ir.forms import place_of
 from lazyt.ir.graph import Node, rebuild, remake, topological
 from lazyt.ops.leaves import CONST
 from lazyt.plan.control import collectives
@@ -186,6 +187,7 @@ class Schedule:
                     f"{call.sent} bytes of group {call.group!r}, started "
                     f"{before}, waited for at line {end + 1}",
                     self._hidden(step.call, end - begin - 1),
+                    *base["reasons"][1:],
                 ]
             notes.append(base)
         return notes
@@ -505,9 +507,21 @@ class _Builder:
         for made, known in self._stand_ins.items():
             if known is node:
                 return made
-        made = ops.input_(node.shape, node.dtype, Buffer.foreign(0, node.nbytes, None))
+        made = ops.input_(node.shape, node.dtype, _Promised(node.nbytes, place_of(node.form)))
         self._stand_ins[made] = node
         return made
+
+
+class _Promised(Buffer):
+    """Memory of a value that an earlier step gives, which nobody looks at."""
+
+    __slots__ = ("place",)
+
+    place: str
+
+    def __init__(self, nbytes: int, place: str) -> None:
+        self.ptr, self.nbytes, self.place = 0, nbytes, place
+        self._home = None
 
 
 def _leaves_of(segment: _Segment) -> set[Node]:

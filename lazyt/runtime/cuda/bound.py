@@ -385,6 +385,10 @@ class BoundDriver:
 
     # ------------------------------------------------------------------ order
 
+    def activate(self) -> None:
+        """Its context is this thread's."""
+        self._enter()
+
     def new_stream(self, priority: int) -> Any:
         """A stream beside the first one."""
         return _Queue(self._do("cuStreamCreateWithPriority", _NON_BLOCKING, priority))

@@ -161,6 +161,7 @@ class CudaDevice:
         lost: the error after which it cannot be used; empty while all is well.
         recent: titles of what was launched since the device was last waited for.
         branched: whether there was ever work in another stream than the first.
+        traffic: what moves values between it and other ranks; None before the first.
     """
 
     def __init__(self, driver: Driver) -> None:
@@ -170,6 +171,8 @@ class CudaDevice:
         self.lost = ""
         self._local = threading.local()
         self.branched = False
+        self.traffic: Any = None
+        self._failure: Exception | None = None
         self.recent: deque[Callable[[], str]] = deque(maxlen=_RECENT)
         self._held: deque[tuple[Any, PinnedBuffer]] = deque()
         self._held_lock = forks.renewed(threading.RLock())
@@ -195,12 +198,20 @@ class CudaDevice:
             before.users -= 1
 
     def check(self) -> None:
-        """Raises DeviceLostError for a device that was lost."""
+        """Raises DeviceLostError for a device that was lost, and what ``fail`` was given."""
         if self.lost:
+            if self._failure is not None:
+                raise self._failure
             raise DeviceLostError(
                 f"{self.place} cannot be used any more in this process: {self.lost}. Tensors on "
                 "the CPU and on other devices are not affected.",
             )
+
+    def fail(self, error: Exception) -> None:
+        """Values that come from elsewhere will not come: nothing can be computed any more, and
+        nothing that is there can be trusted."""
+        if not self.lost:
+            self.lost, self._failure = str(error), error
 
     def guard(self, error: Exception) -> None:
         """Note an error that ends all work."""
@@ -284,6 +295,7 @@ class CudaDevice:
         self.use(source)
         read = self.driver.copy_out if self._staging is None else self._staging.read
         self.call(read, address, source.ptr, nbytes, self.stream)
+        self.check()  # what was waited for may have been given up
 
     def use(self, buffer: DeviceBuffer) -> None:
         """The current stream is about to use a buffer: behind what another did with it."""
@@ -309,6 +321,7 @@ class CudaDevice:
     def synchronize(self) -> None:
         """Wait until all work is done. Raises the errors of work that failed."""
         self.call(self.driver.synchronize)
+        self.check()
         self.recent.clear()
 
     def call(self, function: Any, *arguments: Any) -> Any:

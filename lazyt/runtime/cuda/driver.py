@@ -175,6 +175,9 @@ class Driver(Protocol):
     def copy_across(self, target: int, source: int, nbytes: int, owner: Any, stream: Any) -> bool:
         """Copy from the device whose driver ``owner`` is; False where that goes by the host."""
 
+    def activate(self) -> None:
+        """Other libraries that this thread calls are to mean this device."""
+
     def new_stream(self, priority: int) -> Any:
         """A stream of work that runs beside others. None is the first one."""
 

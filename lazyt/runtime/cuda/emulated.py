@@ -310,6 +310,9 @@ class EmulatedDriver:
 
     # ------------------------------------------------------------------ order
 
+    def activate(self) -> None:
+        """Nothing to do."""
+
     def new_stream(self, priority: int) -> Any:
         """All streams are the same: work is done at once."""
         return object()

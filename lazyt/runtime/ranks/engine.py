@@ -22,7 +22,14 @@ class Transfer(Protocol):
     """Something that is under way."""
 
     def test(self) -> bool:
-        """Whether it is complete; moves it on. Raises DistributedError when it has failed."""
+        """Whether it is complete, or what needs it can be begun behind it; moves it on. Raises
+        DistributedError when it has failed."""
+
+    def join(self) -> None:
+        """Once ``test`` has said so: what follows comes behind it, on its device, too."""
+
+    def is_done(self) -> bool:
+        """Whether its memory has its final content; moves it on."""
 
 
 class Communicator(Protocol):
@@ -73,6 +80,13 @@ class Done:
     source = 0
 
     def test(self) -> bool:
+        """True."""
+        return True
+
+    def join(self) -> None:
+        """Nothing."""
+
+    def is_done(self) -> bool:
         """True."""
         return True
 

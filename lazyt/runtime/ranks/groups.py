@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from lazyt.runtime import events
 from lazyt.runtime.memory import Buffer
 from lazyt.runtime.ranks.engine import Communicator, TooLong, Transfer
 from lazyt.runtime.ranks.member import Member, RankFailure
+
+if TYPE_CHECKING:
+    from lazyt.runtime.ranks.device_engine import NcclEngine
 
 #: How long a rank looks without a pause, in seconds: at least, and for each byte that moves. What
 #: moves does so while somebody looks. Then it sleeps between two looks, in seconds at most.
@@ -58,6 +61,7 @@ class Group:
     Attributes:
         rank, size: this process's number in the group, and how many there are.
         lanes: of each lane what moves bytes.
+        devices: what moves bytes between devices; None where they go through host memory.
     """
 
     def __init__(
@@ -72,6 +76,7 @@ class Group:
         self.comm, self.member, self.patience = comm, member, patience
         self.lanes = (comm, comm.twin())
         self.rank, self.size = comm.rank, comm.size
+        self.devices: NcclEngine | None = None
         self._counts = [0] * len(self.lanes)
         self._known: set[tuple[str, str]] = set()
         here = int(os.environ.get("LOCAL_WORLD_SIZE") or self.size)
@@ -99,7 +104,7 @@ class Group:
             if not self.member.come_to(
                 name, self.ranks, number, text, line, seconds, self.comm.move
             ):
-                raise DistributedError(self._late(number, seconds or 0.0, lane))
+                raise DistributedError(self.late(number, seconds or 0.0, lane))
         return number
 
     def knows(self, text: str, line: str) -> bool:
@@ -123,7 +128,7 @@ class Group:
         if not self.member.come_to_all(
             name, self.ranks, number, calls, key, seconds, self.comm.move
         ):
-            raise DistributedError(self._late(number, seconds or 0.0, lane))
+            raise DistributedError(self.late(number, seconds or 0.0, lane))
         return number
 
     def _lane_name(self, lane: int) -> str:
@@ -173,6 +178,7 @@ class Group:
         to collective ``number`` of a lane. ``nbytes``: how many move. ``peers``: of ``send`` and
         ``receive``, the ranks among all that can complete it."""
         if transfer.test():
+            transfer.join()
             return
         begin = now = time.monotonic()
         end = begin + (self.patience if patience is None else patience)
@@ -198,15 +204,17 @@ class Group:
                     if now - gone > _AFTER_LEAVING:
                         raise RankFailure(peers[0], _ended(peers))
                 if now > end:
-                    raise DistributedError(self._late(number, now - begin, lane))
+                    raise DistributedError(self.late(number, now - begin, lane))
                 time.sleep(min(_SLEEP, (now - looking) * 0.01))
         except DistributedError as error:
             if self.member is None or isinstance(error, (RankFailure, TooLong)):
                 raise
             failed = self.member.reason(0.5)  # what another rank did comes first
             raise (failed or error) from None
+        transfer.join()
 
-    def _late(self, number: int, seconds: float, lane: int = 0) -> str:
+    def late(self, number: int, seconds: float, lane: int = 0) -> str:
+        """What is said of a collective that takes too long: which ranks have not come to it."""
         text = f"a collective of group {self.name!r} has taken {seconds:.1f} s, longer than allowed"
         if self.member is None or number < 0:
             return text
@@ -220,6 +228,11 @@ class Group:
             client.close()
         late = ", ".join(map(str, reply["ranks"]))
         return f"{text}: rank {late} has not come to it" if late else text
+
+    def close_devices(self) -> None:
+        """Ends what moves bytes between devices."""
+        if self.devices is not None:
+            self.devices.close()
 
     def run(self, what: Collective, source: Any, target: Any, text: str, line: str) -> None:
         """A whole collective. Raises RankFailure and DistributedError."""
@@ -279,6 +292,7 @@ def forget(name: str) -> None:
     with _adding:
         group = groups.pop(name, None)
     if group is not None:
+        group.close_devices()
         for comm in group.lanes:
             comm.close()
 

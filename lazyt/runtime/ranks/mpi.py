@@ -119,6 +119,13 @@ class _Moving:
             self._requests, self._memory = [], ()
         return bool(done)
 
+    def join(self) -> None:
+        """Nothing: the host has waited."""
+
+    def is_done(self) -> bool:
+        """``test()``."""
+        return self.test()
+
 
 class MpiCommunicator:
     """A communicator of MPI.
