@@ -103,7 +103,7 @@ def default_generators() -> tuple[random.Generator, ...]:
 
 #: Why names of ``torch.cuda`` are not there.
 REASONS = {
-    "nccl": "lazyt trains on one machine and has no collective library; see lazyt.cuda.comm",
+    "nccl": "collectives are those of lazyt.distributed, with backend='nccl'; see lazyt.cuda.comm",
     "tunable": "products are compiled, not picked from a library; lazyt.tune finds their tiles",
     "sparse": "make sparse tensors with lazyt.sparse_coo_tensor, of tensors on the GPU",
     "jiterator": "write the formula with tensors: lazyt compiles it into one kernel",

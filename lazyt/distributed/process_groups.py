@@ -230,16 +230,14 @@ def init_process_group(
     at that address, and MPICH connects the processes. A lone process needs neither.
 
     Args:
-        backend: ``mpi``, or ``gloo``, which means the same here: host memory, moved by MPI, and
-            tensors of GPUs by way of it. ``nccl``: device memory, moved by NCCL, and none of the
-            host. ``cpu:gloo,cuda:nccl``: both, each by its own. None: ``cpu:mpi,cuda:nccl`` where
-            there are NCCL and a GPU, else ``mpi``.
+        backend: ``mpi`` or ``gloo``: MPI moves host memory, and tensors of GPUs by way of it;
+            ``nccl``: NCCL moves device memory, and none of the host; ``cpu:gloo,cuda:nccl``: both.
+            None is the last where there are NCCL and a GPU, else ``mpi``.
         init_method: ``env://`` (the variables above), ``tcp://host:port`` or ``file://path``.
         timeout: how long a collective may take, 30 minutes by default.
         world_size, rank: how many processes, and the number of this one.
         store: through which rank 0 tells where it listens, instead of ``init_method``.
-        device_id: this rank's GPU, with which the ranks meet at once; by default they meet at the
-            first collective of a tensor on a GPU.
+        device_id: this rank's GPU, to meet the others at once; by default at the first collective.
         group_name, pg_options: accepted, nothing depends on them.
 
     Raises ValueError for a second call and missing numbers, DistributedError where processes cannot
@@ -258,8 +256,6 @@ def init_process_group(
         if _now.group is not None:
             raise ValueError("trying to initialize the default process group twice!")
         name = _backend(backend)
-        if name == "nccl":
-            nccl.load()
         patience = default_pg_timeout if timeout is None else timeout
         if not isinstance(patience, timedelta):
             raise TypeError("Expected timeout argument to be of type datetime.timedelta")
@@ -301,6 +297,8 @@ def _backend(backend: str | None) -> str:
         if name not in (*_BACKENDS, "nccl"):
             names = ", ".join([*_BACKENDS, "nccl"])
             raise ValueError(f"Invalid backend: '{backend}'; there are {names}")
+    if backend.lower() == "nccl":
+        nccl.load()
     return backend.lower()
 
 

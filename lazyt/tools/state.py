@@ -257,6 +257,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "runtime.cpu.progress": {"_current": ("thread", "what the thread waits for")},
     "plan.server": {"_stopped": ("atomic", "compile server: whether to leave background work")},
     "plan.control.collectives": {
+        "_announced": ("atomic", "devices whose collectives by the host were warned of"),
         "_advancing": (_RANKS, "whether collectives are being started"),
         "_made": (_RANKS, "collectives that are not started yet, in order"),
         "_started": (_RANKS, "collectives that are under way"),

@@ -80,7 +80,7 @@ def test_a_lone_process() -> None:
     with pytest.raises(ValueError, match="RANK expected, but not set"):
         dist.init_process_group("gloo")
     with pytest.raises(ValueError, match="nccl"):
-        dist.init_process_group("nccl", rank=0, world_size=1)
+        dist.init_process_group("cpu:nccl", rank=0, world_size=1)
     dist.init_process_group("gloo", rank=0, world_size=1)
     try:
         assert (dist.get_rank(), dist.get_world_size(), dist.get_backend()) == (0, 1, "gloo")

@@ -377,7 +377,7 @@ def _moved_by(call: Node) -> list[str]:
 
 runners.append(_alone)
 __all__ = [
-    "COLLECTIVE", "Call", "Started", "advance", "announce_host_copies", "are_made", "begin", "description", "finish",
-    "forget", "is_complete", "is_done", "is_of_program", "made", "note", "settle", "start", "start_made",
-    "take",
+    "COLLECTIVE", "Call", "Started", "advance", "announce_host_copies", "are_made", "begin",
+    "description", "finish", "forget", "is_complete", "is_done", "is_of_program", "made", "note",
+    "settle", "start", "start_made", "take",
 ]  # fmt: skip

@@ -201,9 +201,7 @@ class Traffic:
             made = DeviceTransfer(self, comm, subject, mark, buffers)
             self._under_way.append(made)
             if self._watcher is None:
-                self._watcher = threading.Thread(
-                    target=self._watch, daemon=True, name="lazyt-nccl"
-                )
+                self._watcher = threading.Thread(target=self._watch, daemon=True, name="lazyt-nccl")
                 self._watcher.start()
             self._work.notify_all()
         return made
