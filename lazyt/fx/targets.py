@@ -47,8 +47,19 @@ def method_name(function: Any) -> str:
     return plain if plain and hasattr(Tensor, plain) else found
 
 
+def _operator_of(value: Any) -> str:
+    """An operator's name with those of its namespace and overload, as in ``mine.scale.default``;
+    "" for what is no operator."""
+    name = getattr(value, "_opname", "") if hasattr(type(value), "overloadpacket") else ""
+    overload = f".{value._overloadname}" if name and value._overloadname else ""
+    return f"{value.namespace}.{name}{overload}" if name else ""
+
+
 def place_of(value: Any) -> tuple[str, str] | None:
-    """The public module and name of one of lazyt's functions or classes; None for others."""
+    """The public module and name of one of lazyt's functions, classes and operators; None for
+    others."""
+    if operator := _operator_of(value):
+        return "lazyt", f"ops.{operator}"
     module, name = getattr(value, "__module__", None), getattr(value, "__name__", "")
     if not isinstance(module, str) or module.partition(".")[0] not in ("lazyt", known_as("lazyt")):
         return None
@@ -68,6 +79,8 @@ def place_of(value: Any) -> tuple[str, str] | None:
 
 def name_of(function: Any) -> str:
     """What a function is called: one of lazyt's by its public name."""
+    if _operator_of(function):
+        return str(function._opname)
     place = place_of(function)
     return str(function.__name__ if place is None else place[1])
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from threading import get_ident
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lazyt.ir.graph import Node, source_text, user_position
@@ -144,6 +145,9 @@ class Hook:
 
 
 hook = Hook()
+#: Functions that a program registered as rules (gradients of operators), by their code: a capture
+#: finds them by it, whatever way the program takes to them.
+rules: weakref.WeakValueDictionary[CodeType, FunctionType] = weakref.WeakValueDictionary()
 
 
 def capturing() -> Watcher | None:

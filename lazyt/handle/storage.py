@@ -428,7 +428,10 @@ class Storage:
         exposed = memory.exposure
         if exposed is not None and exposed.over:
             value = memory.value
-            if exposed.own or exposed.buffer.nbytes >= _LARGE:
+            last = value.data if hook.watcher is not None else None
+            if last is not None and last.ptr != exposed.buffer.ptr and exposed.buffer.holds(last):
+                pass  # a transform knows the value by its node
+            elif exposed.own or exposed.buffer.nbytes >= _LARGE:
                 memory.value = ops.input_(value.shape, value.dtype, exposed.buffer)
                 memory.content += 1  # NumPy may have written
             else:  # kernels write over no memory of NumPy's

@@ -23,6 +23,7 @@ from lazyt.library.definitions import (
     register_kernel,
     register_vmap,
 )
+from lazyt.library.fake_context import FakeImplCtx, get_ctx
 from lazyt.library.operators import MissingKernelError as MissingKernelError
 from lazyt.library.operators import OpOverload as OpOverload
 from lazyt.library.operators import OpOverloadPacket as OpOverloadPacket
@@ -30,6 +31,7 @@ from lazyt.library.schema import infer_schema
 
 __all__ = [
     "CustomOpDef",
+    "FakeImplCtx",
     "Library",
     "MissingKernelError",
     "OpCheckError",
@@ -38,6 +40,7 @@ __all__ = [
     "custom_op",
     "define",
     "fallthrough_kernel",
+    "get_ctx",
     "impl",
     "impl_abstract",
     "infer_schema",

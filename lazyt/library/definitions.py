@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from types import FunctionType
 from typing import Any, NoReturn, TypeVar, overload
 
 from lazyt.errors import ArgumentError, LazytError
+from lazyt.handle.hooks import rules
 from lazyt.ir.dtypes import DType
 from lazyt.library.operators import (
     OpOverload,
@@ -140,7 +142,7 @@ def custom_op(
     def make(function: Callable[..., Any]) -> CustomOpDef:
         namespace, short = split_name(name)
         if schema is None:
-            found = replace(schema_of(function, mutates_args), name=name)
+            found = replace(schema_of(function, mutates_args), full_name=name)
         else:
             found = parse_schema(f"{short}{schema}", namespace)
             _check_written(found, mutates_args)
@@ -168,6 +170,13 @@ def _types(device_types: DeviceTypes) -> list[str]:
         return [""]
     listed = [device_types] if isinstance(device_types, str) else list(device_types)
     return ["" if kind == "default" else kind for kind in listed]
+
+
+def _tell(*functions: Any) -> None:
+    """Lets captured functions find rules that they run."""
+    for function in functions:
+        if isinstance(function, FunctionType):
+            rules[function.__code__] = function
 
 
 def _operator(op: AnyOp, what: str) -> OpOverload:
@@ -273,6 +282,7 @@ def register_autograd(
             "formula for that."
         )
     found.backward, found.setup_context = backward, setup_context
+    _tell(backward, setup_context)
 
 
 def register_vmap(
@@ -287,6 +297,7 @@ def register_vmap(
 
     def register(function: F) -> F:
         found.batch = function
+        _tell(function)
         return function
 
     return register if func is None else register(func)

@@ -9,17 +9,22 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from threading import get_ident
 from typing import Any
 
 from lazyt import ops as _builders
 from lazyt.autograd.function import Function
+from lazyt.autograd.levels import stack
 from lazyt.errors import ArgumentError, GradientError, LazytError
+from lazyt.functional.overriding import candidates, choices, first_answer, refusal, switch
 from lazyt.handle.autocast import autocast, is_autocast_enabled
 from lazyt.handle.dispatch import one_memory
 from lazyt.handle.grad_mode import mode, no_grad
 from lazyt.handle.hooks import hook
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType
+from lazyt.library.fake_context import in_fake
 from lazyt.library.schema import Schema
 
 
@@ -39,13 +44,14 @@ class OpOverload:
         backward, setup_context: the gradient that was registered.
         fake: gives results of the right shapes, without values: what runs for meta tensors.
         batch: the rule for ``vmap``.
+        looks: whether its kernel looks at values, as far as is known.
         casts: the dtype to compute in under autocast, by the type of device.
         autocasts: what runs under autocast instead, in the same way.
     """
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        self.namespace, _, self._name = schema.name.partition("::")
+        self.namespace, _, self._name = schema.full_name.partition("::")
         name, _, overload = self._name.partition(".")
         self._opname, self._overloadname = name, overload or "default"
         self.kernels: dict[str, Rule] = {}
@@ -54,13 +60,19 @@ class OpOverload:
         self.setup_context: Rule | None = None
         self.fake: Rule | None = None
         self.batch: Rule | None = None
+        self.looks: bool | None = None
         self.casts: dict[str, DType] = {}
         self.autocasts: dict[str, Rule] = {}
         self.__name__ = f"{name}.{self._overloadname}"
 
+    @property
+    def overloadpacket(self) -> OpOverloadPacket:
+        """All overloads of the name."""
+        return namespaces[self.namespace]._packets[self._opname]
+
     def name(self) -> str:
         """The qualified name."""
-        return self._schema.name
+        return self._schema.full_name
 
     def __repr__(self) -> str:
         op = f"{self.namespace}.{self._opname}"
@@ -72,6 +84,20 @@ class OpOverload:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the operator; raises LazytError, in PyTorch's words, for arguments that do not fit
         its schema, and MissingKernelError where there is no kernel for their device."""
+        if switch.on:
+            found = candidates((*args, *kwargs.values()))
+            if choices.modes or (found and choices.arguments):
+                return self._asked(found, args, kwargs)
+        return self._dispatch(args, kwargs)
+
+    def _asked(self, found: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What modes and arguments with ``__torch_function__`` make of a call."""
+        result = first_answer(self, found if choices.arguments else [], (args, kwargs))
+        if result is NotImplemented:
+            raise TypeError(refusal(str(self), list(map(type, found))))
+        return result
+
+    def _dispatch(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         bound = self._schema.bind(args, kwargs)
         kinds = [tensor.device.type for tensor in _tensors(bound.values())]
         kind = next((found for found in kinds if found != "cpu"), "cpu")
@@ -82,14 +108,15 @@ class OpOverload:
         dtype = self.casts.get(kind)
         if dtype is not None and is_autocast_enabled(kind):
             with autocast(kind, enabled=False):
-                return self._run(_Call(self, _lowered(bound, dtype), kind))
-        return self._run(_Call(self, bound, kind))
+                return self._run(Call(self, _lowered(bound, dtype), kind))
+        return self._run(Call(self, bound, kind))
 
-    def _run(self, call: _Call) -> Any:
-        fake = self.fake if call.kind == "meta" and "meta" not in self.kernels else None
+    def _run(self, call: Call) -> Any:
+        is_meta = call.kind == "meta" and "meta" not in self.kernels
+        fake = self.fake if is_meta else None
         through = self.differentiable.get(call.kind) or self.differentiable.get("")
         if fake is None and through is not None and self.backward is None and self.batch is None:
-            return call.run(through)
+            return call.run(self._suited(call, through))
         kernel = fake or self.kernels.get(call.kind) or self.kernels.get("") or through
         if kernel is None:
             raise MissingKernelError(
@@ -97,15 +124,28 @@ class OpOverload:
                 f"'{call.kind.upper()}' backend: no kernel was registered for it "
                 f"(register_kernel({call.kind!r}))"
             )
+        if fake is not None:
+            kernel = _in_fake(fake)
+        elif is_meta and self.looks:
+            raise LazytError(python_bodies().no_fake(self))
+        else:
+            kernel = self._suited(call, kernel)
         moving = mode.enabled and any(t.node.needs_grad for t in call.moving())
-        batched = self.batch is not None and hook.watcher is not None
+        batched = hook.watcher is not None and (self.batch is not None or call.is_looped)
         if not self._schema.returns or not (moving or batched):
             with no_grad():
                 return call.run(kernel)
         return call.differentiated(kernel)
 
+    def _suited(self, call: Call, kernel: Rule) -> Rule:
+        """What to call for a kernel: another one where a function is captured, or observed."""
+        if hook.watcher is None and get_ident() not in hook.diaries:
+            return kernel
+        found: Rule = python_bodies().chosen(call, kernel)
+        return found
 
-class _Call:
+
+class Call:
     """One call of an operator: its arguments, taken apart into a flat list and put together.
 
     Args:
@@ -115,7 +155,7 @@ class _Call:
     """
 
     def __init__(self, op: OpOverload, bound: dict[str, Any], kind: str) -> None:
-        self.op, self.kind = op, kind
+        self.op, self.kind, self.bound = op, kind, bound
         schema = op._schema
         self.args = [bound[item.name] for item in schema.arguments if not item.is_keyword]
         self.named = {item.name: bound[item.name] for item in schema.arguments if item.is_keyword}
@@ -124,6 +164,14 @@ class _Call:
             for item, value in zip(schema.arguments, self.args)
         ]
         self.results: list[int] = []
+
+    @property
+    def is_looped(self) -> bool:
+        """Whether ``vmap`` calls the kernel for each example: there is no rule, and nothing says
+        that it can be followed."""
+        if self.op.batch is not None or self.op.looks is False:
+            return False
+        return any(level.size and level.symbols for level in stack.levels)
 
     def moving(self) -> list[Tensor]:
         """The tensors through which a gradient may flow."""
@@ -170,6 +218,23 @@ class _Call:
                 )
             known.append(value)
 
+    def spread_results(self, found: Any) -> tuple[Any, ...]:
+        """Results in a row, those of lists spread out."""
+        returns = self.op._schema.returns
+        several = len(returns) > 1 or self.op._schema.grouped
+        values = (found if several else (found,)) if returns else ()
+        self.results = [len(value) if item.is_list else -1 for item, value in zip(returns, values)]
+        return tuple(
+            part
+            for value, count in zip(values, self.results)
+            for part in ([value] if count < 0 else value)
+        )
+
+    def gathered(self, values: Sequence[Any]) -> Any:
+        """The opposite."""
+        found = _gathered(values, self.results)
+        return found if len(found) > 1 or self.op._schema.grouped else found[0]
+
     # --------------------------------------------------------- derivatives
 
     def flat(self, args: Sequence[Any]) -> list[Any]:
@@ -187,23 +252,7 @@ class _Call:
         """The results, with the gradient and the batch rule that were registered."""
         op, call = self.op, self
 
-        def spread(found: Any) -> tuple[Any, ...]:
-            returns = op._schema.returns
-            several = len(returns) > 1 or op._schema.grouped
-            values = found if several else (found,)
-            call.results = [
-                len(value) if item.is_list else -1 for item, value in zip(returns, values)
-            ]
-            return tuple(
-                part
-                for value, count in zip(values, call.results)
-                for part in ([value] if count < 0 else value)
-            )
-
-        def gathered(values: Sequence[Any]) -> Any:
-            found = _gathered(values, call.results)
-            several = len(found) > 1 or op._schema.grouped
-            return found if several else found[0]
+        spread, gathered = call.spread_results, call.gathered
 
         def forward(*flat: Any) -> Any:
             args = call.unflat(flat)
@@ -240,6 +289,8 @@ class _Call:
         members["backward"] = backward
         if op.batch is not None:
             members["vmap"] = vmap
+        elif call.is_looped:
+            members["vmap"] = python_bodies().looped(call)
         name = f"GeneratedBackwardFor_{str(op).replace('.', '_')}"
         made: Any = type(name, (Function,), {key: staticmethod(f) for key, f in members.items()})
         return gathered(made.apply(*self.flat(self.args)))
@@ -296,6 +347,21 @@ def _lowered(bound: dict[str, Any], dtype: DType) -> dict[str, Any]:
         return value.to(dtype) if isinstance(value, Tensor) and value.dtype.kind == "f" else value
 
     return {name: cast(value) for name, value in bound.items()}
+
+
+def _in_fake(fake: Rule) -> Rule:
+    """A fake kernel that can ask for its context."""
+
+    def run(*args: Any, **named: Any) -> Any:
+        with in_fake():
+            return fake(*args, **named)
+
+    return run
+
+
+def python_bodies() -> Any:
+    """The module for operators in captured functions and in ``vmap``, loaded at the first use."""
+    return import_module("lazyt.library.python_bodies")
 
 
 class OpOverloadPacket:
@@ -371,7 +437,7 @@ namespaces: dict[str, OpNamespace] = {}
 
 def add_operator(schema: Schema, replace: bool = False) -> OpOverload:
     """A new operator; raises LazytError where there is one of the name, unless it is replaced."""
-    namespace, _, full = schema.name.partition("::")
+    namespace, _, full = schema.full_name.partition("::")
     if namespace in vars(_builders):
         raise ArgumentError(f"{namespace}: lazyt.ops has a name like that; take another namespace")
     name, _, overload = full.partition(".")

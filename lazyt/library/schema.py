@@ -32,6 +32,79 @@ _TOKEN = re.compile(r"\s*(->|[A-Za-z_][\w]*|\d+\.?\d*(?:[eE][-+]?\d+)?|'[^']*'|\
 _SAID = {"SymInt": "int", "Scalar": "number", "ScalarType": "int", "Device": "Device"}
 
 
+class AliasInfo:
+    """With what an argument or a result shares memory.
+
+    Attributes:
+        is_write: whether the operator writes to it.
+        before_set, after_set: names of memory, before and after the call.
+    """
+
+    def __init__(self, text: str) -> None:
+        before, arrow, after = text.rstrip("!").partition("->")
+        self.is_write = "!" in text
+        self.before_set = {part.strip(" !") for part in before.split("|")}
+        self.after_set = {part.strip(" !") for part in after.split("|")} if arrow else set()
+        self.after_set = self.after_set or set(self.before_set)
+
+    def __repr__(self) -> str:
+        return f"AliasInfo({'|'.join(sorted(self.before_set))}{'!' if self.is_write else ''})"
+
+
+class SchemaType:
+    """The type of an argument or a result, which prints as PyTorch has it: ``List[Tensor]``."""
+
+    def __init__(self, argument: Argument) -> None:
+        self._argument = argument
+
+    def kind(self) -> str:
+        """What sort of type it is: ``TensorType``, ``ListType``, ``OptionalType``, ..."""
+        item = self._argument
+        if item.is_optional:
+            return "OptionalType"
+        if item.is_list:
+            return "ListType"
+        return _KINDS.get(item.kind, f"{item.kind}Type")
+
+    def getElementType(self) -> SchemaType:
+        """Of a list, or of what may be None, the type inside; raises AttributeError for others."""
+        item = self._argument
+        if item.is_optional:
+            return SchemaType(replace(item, is_optional=False))
+        if item.is_list:
+            inside = replace(item, is_list=False, is_optional=item.holds_optional)
+            return SchemaType(replace(inside, holds_optional=False))
+        raise AttributeError(f"{self} has no elements")
+
+    def isSubtypeOf(self, other: SchemaType) -> bool:
+        """Whether values of this type are of the other."""
+        if self == other:
+            return True
+        item = other._argument
+        return item.is_optional and self.isSubtypeOf(other.getElementType())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SchemaType) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __str__(self) -> str:
+        return self._argument.said()
+
+    __repr__ = __str__
+
+    @property
+    def annotation_str(self) -> str:
+        """The type as an annotation."""
+        return str(self)
+
+
+_KINDS = {"SymInt": "IntType", "int": "IntType", "float": "FloatType", "bool": "BoolType",
+          "str": "StringType", "Scalar": "NumberType", "ScalarType": "IntType",
+          "Device": "DeviceObjType", "Generator": "GeneratorType"}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Argument:
     """One argument of an operator, or one result.
@@ -55,6 +128,42 @@ class Argument:
     alias: str = ""
     default: Any = inspect.Parameter.empty
     is_keyword: bool = False
+
+    @property
+    def type(self) -> SchemaType:
+        """Its type."""
+        return SchemaType(self)
+
+    real_type = type
+
+    @property
+    def alias_info(self) -> AliasInfo | None:
+        """What it shares memory with; None where that is nothing."""
+        return AliasInfo(self.alias) if self.alias else None
+
+    @property
+    def kwarg_only(self) -> bool:
+        """Whether it is given by name only."""
+        return self.is_keyword
+
+    @property
+    def default_value(self) -> Any:
+        """Its value where it is not given; None, too, where it has to be."""
+        return self.default if self.has_default else None
+
+    def has_default_value(self) -> bool:
+        """Whether a call may leave it out."""
+        return self.has_default
+
+    @property
+    def is_out(self) -> bool:
+        """Whether results are written to it, which is given by name."""
+        return self.is_keyword and self.is_written
+
+    @property
+    def N(self) -> int | None:
+        """The length of a list for which one number stands, too."""
+        return self.size
 
     @property
     def is_written(self) -> bool:
@@ -100,17 +209,17 @@ def _default_text(value: Any, exact: bool) -> str:
     return str(value)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Schema:
     """What an operator takes and gives.
 
     Attributes:
-        name: its name with namespace, and of its overload behind a dot.
+        full_name: its name with namespace, and of its overload behind a dot.
         arguments, returns: in order.
         grouped: whether the results come in a tuple, even a single one.
     """
 
-    name: str
+    full_name: str
     arguments: tuple[Argument, ...]
     returns: tuple[Argument, ...]
     grouped: bool = False
@@ -118,7 +227,22 @@ class Schema:
     @property
     def qualified_name(self) -> str:
         """The name without that of the overload."""
-        return self.name.partition(".")[0]
+        return self.full_name.partition(".")[0]
+
+    @property
+    def name(self) -> str:
+        """The same, as PyTorch calls it."""
+        return self.qualified_name
+
+    @property
+    def overload_name(self) -> str:
+        """The name of the overload; empty for the only one."""
+        return self.full_name.partition(".")[2]
+
+    @property
+    def is_mutable(self) -> bool:
+        """Whether it writes to one of its arguments."""
+        return not self.is_functional
 
     @property
     def is_functional(self) -> bool:
@@ -138,7 +262,9 @@ class Schema:
         return f"{name}({', '.join(parts)}) -> {result}"
 
     def __str__(self) -> str:
-        return self.text(self.name)
+        return self.text(self.full_name)
+
+    __repr__ = __str__
 
     # -------------------------------------------------------------- calls
 

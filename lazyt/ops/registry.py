@@ -20,6 +20,7 @@ _LATE = {
     "fourier": "lazyt.ops.fourier.transform",
     "localize": "lazyt.ops.parallel.distribution",
     "loop": "lazyt.ops.control.loops",
+    "python": "lazyt.ops.control.python_calls",
     "while": "lazyt.ops.control.conditions",
 }
 

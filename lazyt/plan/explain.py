@@ -141,6 +141,8 @@ class Explanation:
             lines.append("")
             if kernel.kind == "library":
                 lines.append(f"library call {number}: {kernel.name}")
+            elif kernel.kind == "python":
+                lines.append(f"call of Python {number}: {kernel.name}")
             elif kernel.kind in _TRANSFERS:
                 what = "end of transfer" if kernel.kind == "wait" else "transfer"
                 lines.append(f"{what} {number}: {kernel.name}")
@@ -151,10 +153,13 @@ class Explanation:
             lines += [f"  - {reason}" for reason in kernel.reasons]
         calls = sum(k.kind == "library" for k in self.kernels)
         transfers = sum(k.kind == "collective" for k in self.kernels)
-        count = sum(k.kind not in (*_TRANSFERS, "library") for k in self.kernels)
+        bodies = sum(k.kind == "python" for k in self.kernels)
+        count = sum(k.kind not in (*_TRANSFERS, "library", "python") for k in self.kernels)
         total = f"{count} {'kernel' if count == 1 else 'kernels'}"
         if calls:
             total += f", {calls} library {'call' if calls == 1 else 'calls'}"
+        if bodies:
+            total += f", {bodies} {'call' if bodies == 1 else 'calls'} of Python"
         if transfers:
             total += f", {transfers} {'transfer' if transfers == 1 else 'transfers'}"
         again = sum(k.again for k in self.kernels)

@@ -57,6 +57,7 @@ def key_of(head: Head) -> int:
 #: What stands between two plans, by how it is lowered: it is called.
 BETWEEN_PLANS = frozenset({
     "library", "transfer", "loop", "branch", "while", "collective", "distribution",
+    "python",
 })  # fmt: skip
 
 #: How far down a graph ``trail_of`` goes.

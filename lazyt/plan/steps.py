@@ -1,4 +1,5 @@
-"""Graphs with library calls, loops, collectives and copies between devices, computed in steps.
+"""Graphs with calls of libraries and of Python, loops, collectives and copies between devices,
+computed in steps.
 
 A plan is one C function, and a library call cannot be part of it. So a graph with such calls is
 computed level by level: one plan for the operands of all calls that wait for no other, then those
@@ -193,8 +194,11 @@ def _chain(node: Node) -> list[Node]:
 
 
 def _run(call: Node) -> None:
-    """Calls the library, copies to another device, or waits for a collective; the operands have
-    their data."""
+    """Calls the library or Python, copies to another device, or waits for a collective; the
+    operands have their data."""
+    if call.op.lower == "python":
+        call.data = call.params.call.run([item.data for item in call.inputs])[call.params.result]
+        return
     if call.op.lower == "collective":
         from lazyt.plan.control import collectives
 
@@ -239,6 +243,10 @@ def _note(call: Node) -> dict[str, Any]:
         from lazyt.plan.control import collectives
 
         return collectives.note(call)
+    if call.op.lower == "python":
+        from lazyt.plan.control import python_calls
+
+        return python_calls.note(call.params.call, call.inputs, call.source)
     routine, mode = call.params
     rows, columns = call.inputs[0].shape[-2:]
     count = call.inputs[0].size * min(rows, columns)

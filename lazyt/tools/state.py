@@ -171,7 +171,8 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "hook": (
             "tracing.capture._lock",
             "the capture or transform that hears of tensors; capture, levels, recorded_work write",
-        )
+        ),
+        "rules": ("atomic", "functions that programs registered as rules, by code, weakly"),
     },
     "handle.interop.dlpack": {"_exports": ("atomic", "memory that DLPack consumers hold")},
     "handle.pending": {
@@ -236,6 +237,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "library.definitions": {"whole_namespaces": ("import", "namespaces with a Library of DEF")},
     "library.operators": {"namespaces": ("import", "operators that programs define, by name")},
     "ops.builders": {"_calls": ("atomic", "memo: expressions of scalar functions")},
+    "library.fake_context": {"_open": ("thread", "fake kernels that this thread is in")},
     "ops.control.bodies": {"_derived": ("atomic", "memo: bodies of derivatives, weakly")},
     "ops.leaves": {"_uids": ("atomic", "numbers of values that are no constants")},
     "ops.parallel.collectives": {
@@ -256,6 +258,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "plan.guarded_plans": {"_known": (_PLANNING, "functions that launch known plans, by root")},
     "runtime.cpu.progress": {"_current": ("thread", "what the thread waits for")},
     "plan.server": {"_stopped": ("atomic", "compile server: whether to leave background work")},
+    "ops.control.python_calls": {"_numbers": ("atomic", "numbers of calls of Python")},
     "plan.control.collectives": {
         "_announced": ("atomic", "devices whose collectives by the host were warned of"),
         "_advancing": (_RANKS, "whether collectives are being started"),

@@ -24,7 +24,7 @@ from lazyt.errors import LazytError
 from lazyt.handle import pending
 from lazyt.handle.dispatch import one_memory
 from lazyt.handle.grad_mode import set_grad_enabled
-from lazyt.handle.hooks import Counts, Watcher, hook
+from lazyt.handle.hooks import Counts, Watcher, hook, rules
 from lazyt.handle.pending import realize_nodes
 from lazyt.handle.pytree import ANYTHING, Flat
 from lazyt.handle.storage import Memory, Storage, raw
@@ -99,6 +99,7 @@ class Recorder:
         looks: nodes at whose values the program looked, with where, and whether they are bits of
             floats.
         collectives: what other ranks wait for, in the order in which the function made it.
+        python_calls: a result of each call of Python between plans, in order.
         verifies: results of factorizations, whose last numbers are zero where they succeeded, with
             how many calls came before.
         trouble: why the run cannot be replayed; None while it can.
@@ -128,6 +129,7 @@ class Recorder:
         self.checks: list[tuple[Node, Bounds]] = []
         self.looks: dict[Node, tuple[str, bool]] = {}
         self.collectives: list[Node] = []
+        self.python_calls: list[Node] = []
         self.verifies: dict[Node, int] = {}
         self.trouble: str | None = None
         self.stops = False
@@ -651,7 +653,8 @@ def note_state(
         guards.note_argument(number, tensor)
     for code, table in codes.items():
         guards.note_globals(table, code)
-    guards.start([(function, "the function"), *rest])
+    known = [(rules[code], code.co_qualname) for code in codes if code in rules]
+    guards.start([(function, "the function"), *rest, *known])
     made = [c for c in codes if c.co_freevars and not _is_made_anew(c)]
     unknown = [c for c in made if not _reached(c, guards.codes)]
     if unknown:

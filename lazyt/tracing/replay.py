@@ -97,9 +97,14 @@ class IndexChecks:
         indices: list[tuple[Node, Bounds]] = []
         refuse_looks(run, origins, roots)
         fills = [make for make, filled in run.recorder.calls if filled is not None]
-        for node, _ in run.recorder.checks if run.recorder.collectives else ():
-            if any(n.op.lower == "collective" for n in topological([node], lambda n: n in origins)):
+        recorder = run.recorder
+        calls = [*recorder.collectives, *recorder.python_calls]
+        for node, _ in recorder.checks if calls else ():
+            lowers = {n.op.lower for n in topological([node], lambda n: n in origins)}
+            if "collective" in lowers:
                 raise CannotReplay("it checks a value that other ranks send")
+            if "python" in lowers:
+                raise CannotReplay("it looks at a value that the Python of an operator computes")
         checks = [*run.recorder.checks, *[(node, ONE) for node in verified_before(run)]]
         for node, bounds in dict.fromkeys(checks):
             leaf = _picked_from(node, bounds, origins)
@@ -131,8 +136,8 @@ def verified_after(run: Run) -> list[Node]:
     has failed the function is run, which gets what Python has done already. So all of that has to
     come before them; raises CannotReplay between collectives."""
     verifies, calls = run.recorder.verifies, run.recorder.calls
-    if verifies and run.recorder.collectives:
-        raise CannotReplay("it checks factorizations between collectives")
+    if verifies and (run.recorder.collectives or run.recorder.python_calls):
+        raise CannotReplay("it checks factorizations between collectives or calls of Python")
     return [*verifies] if min(verifies.values(), default=0) == len(calls) else []
 
 
@@ -577,7 +582,8 @@ class Replay:
                 new = news[self.written.index(number)]
                 if storages[number].share is None and new.type == leaf.type:
                     owners[leaf] = new
-        plan = prepare(roots, origins, owners, run.recorder.collectives)
+        noted = [*run.recorder.collectives, *run.recorder.python_calls]
+        plan = prepare(roots, origins, owners, noted)
         if plan is not None:
             if self._groups:
                 from lazyt.plan.control import collectives

@@ -84,16 +84,18 @@ def prepare(
     of the roots; None where the graph calls a library.
 
     ``owners``: leaves whose memory may be taken over, with the root that may; ``noted``: the
-    collectives that the function made, in order, which are run whether their values are used.
+    collectives and the calls of Python that the function made, in order, which are run whether
+    their values are used.
     """
     plan: planning.Prepared | Schedule | None = None
     inputs: list[Origin] = []
     with build.lock:
         order = _order([*noted, *roots], origins)
-        has_calls = any(n.op.lower == "collective" and n.data is None for n in order)
+        between = {n.op.lower for n in order if n.data is None and isinstance(n.op.lower, str)}
+        has_calls, has_python = "collective" in between, "python" in between
         del order  # what it refers to would count as in use
         wanted = [n for n in dict.fromkeys(roots) if n.data is None and 0 not in n.shape]
-        if wanted or has_calls:
+        if wanted or has_calls or has_python:
             own = {n: wanted.index(r) for n, r in owners.items() if r in wanted}
             if has_calls:
                 from lazyt.plan.control.schedules import collectives_of, schedule
@@ -103,6 +105,12 @@ def prepare(
 
                 calls = collectives_of(roots, noted)
                 plan = schedule(wanted, calls, own, planner)
+            elif has_python:
+                from lazyt.plan.control.schedules import schedule_python
+                from lazyt.plan.steps import Planner
+
+                planner = Planner(planning.realize, planning.prepare)
+                plan = schedule_python(wanted, noted, planner)
             else:
                 plan = planning.prepare(wanted, own)
             if plan is None:
@@ -179,7 +187,7 @@ class Template:
 
 
 #: Kinds of entries that are computed from others.
-_COMPUTED = frozenset({"boundary", "collective", "op"})
+_COMPUTED = frozenset({"boundary", "collective", "op", "python"})
 
 
 def _made(kind: str, value: Any, values: Mapping[int, Node], fns: Sequence[TracedBackward]) -> Node:
@@ -192,8 +200,24 @@ def _made(kind: str, value: Any, values: Mapping[int, Node], fns: Sequence[Trace
 
         params, place = value
         return again(values[place], params)
+    if kind == "python":
+        return _called(value, values)
     op, params, inputs = value
     return make(op, tuple([values[i] for i in inputs]), params)
+
+
+def _called(entry: tuple[Any, list[int], int | None], values: Mapping[int, Node]) -> Node:
+    """A result of a call of Python, which is made now: what it does is done in order. ``entry``:
+    which result, the operands, and an entry that is another result of the same call."""
+    params, inputs, sibling = entry
+    operands = [values[number] for number in inputs]
+    call = params.call.again() if sibling is None else values[sibling].params.call
+    if call.ready is None:
+        realize_nodes([raw(node) for node in operands if raw(node).data is None])
+        call.run([raw(node).data for node in operands])
+    made = make(ops.OPS["python"], tuple(operands), params._replace(call=call))
+    made.data = call.ready[params.result]
+    return made
 
 
 # Gradients that the user's code computes (``capture``), as templates over the entries of
@@ -256,6 +280,8 @@ class GradientTemplate:
                 used.update(value[2])
             elif kind == "boundary":
                 used.add(value[2])
+            elif kind == "python":
+                used.update(value[1] if value[2] is None else (*value[1], value[2]))
         for inner in self._gradients:
             used.update(inner.needs)
         names = {n: node for node, n in around.items()}
@@ -374,6 +400,7 @@ class _Encoder:
             if isinstance(storage.fn, AccumulateGrad)
         }
         self._made: dict[int, TracedGradient] = {}
+        self._calls: dict[Any, Node] = {}
 
     def closed(self, roots: Sequence[Node], stop: Callable[[Node], bool]) -> list[Node]:
         """The nodes below ``roots`` and below the user's functions among them."""
@@ -423,6 +450,10 @@ class _Encoder:
                 # a gradient was computed through it already, or ends there
         if node.op.lower == "collective":
             return "collective", (node.params, numbers[node.inputs[0]])
+        if node.op.lower == "python":
+            first = self._calls.setdefault(node.params.call, node)
+            sibling = None if first is node else numbers.get(first)
+            return "python", (node.params, [numbers[i] for i in node.inputs], sibling)
         if not node.inputs and (node.data is not None or node.op.name != "const"):
             return "constant", node
         return "op", (node.op, node.params, [numbers[i] for i in node.inputs])
@@ -449,7 +480,8 @@ def template(roots: Sequence[Node], origins: dict[Node, Origin], run: Run, alive
     """
     encoder = _Encoder(roots, origins, run, alive)
     order = encoder.closed(
-        [*run.recorder.collectives, *encoder.used(), *roots], origins.__contains__
+        [*run.recorder.collectives, *run.recorder.python_calls, *encoder.used(), *roots],
+        origins.__contains__,
     )
     encoder.main |= {node: number for number, node in enumerate(order)}
     gradients: list[GradientTemplate] = []
@@ -667,7 +699,7 @@ class Joint:
         self._fresh = len(flags)
         self._backward: dict[Any, tuple[Plan, list[int]]] = {}
         self.is_graph_wanted = False
-        if any(kind in ("write", "collective") for kind, _ in self._entries):
+        if any(kind in ("write", "collective", "python") for kind, _ in self._entries):
             raise CannotSplit
         marks = self._marks(storages)
         self._marked = [*marks]

@@ -30,7 +30,7 @@ RUNNER = Path(__file__).with_name("mlir_runner.py")
 #: Ops that the dialect has nothing for.
 REFUSED = {
     "library", "linalg", "transfer", "custom", "fourier", "loop", "branch", "while", "collective",
-    "distribute", "localize",
+    "distribute", "localize", "python",
 }  # fmt: skip
 needs_xla = pytest.mark.skipif(
     importlib.util.find_spec("jaxlib") is None, reason="jax (the extra 'mlir') is not installed"

@@ -47,7 +47,7 @@ MANY = 1 << 20
 #: is gone when kernels are made; loops and branches, which stand between plans.
 WITHOUT_KERNELS = {
     "put", "transfer", "library", "linalg", "detach", "loop", "branch", "collective", "while",
-    "distribute", "localize",
+    "distribute", "localize", "python",
 }  # fmt: skip
 
 Build = Callable[[], list[Node]]

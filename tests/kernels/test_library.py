@@ -111,13 +111,15 @@ def test_gradients_that_do_not_fit_are_refused() -> None:
 def test_opcheck_finds_what_is_wrong() -> None:
     scale = _scale()
     x = lazyt.randn(3, requires_grad=True)
-    with pytest.raises(library.OpCheckError, match="no fake impl registered for mine::scale"):
+    with pytest.raises(
+        library.OpCheckError, match=r"no fake impl registered for <CustomOpDef\(mine::scale\)>"
+    ):
         library.opcheck(scale, (x,))
     scale.register_fake(lambda x, by=2.0: lazyt.empty_like(x))
     assert set(library.opcheck(scale, (x,)).values()) == {"SUCCESS"}
     scale.register_fake(lambda x, by=2.0: lazyt.empty(4))
     found = library.opcheck(scale, (x, 3.0), raise_exception=False)
-    assert "gives float32[4], and the kernel float32[3]" in str(found["test_faketensor"])
+    assert "Size([3]) and lazyt.Size([4]) are not equal" in str(found["test_faketensor"])
 
     @library.custom_op("mine::quiet", mutates_args=())
     def quiet(x: lazyt.Tensor) -> lazyt.Tensor:
@@ -127,7 +129,7 @@ def test_opcheck_finds_what_is_wrong() -> None:
     with pytest.raises(library.OpCheckError, match="Argument x is not defined as mutable"):
         library.opcheck(quiet, (lazyt.ones(2),), test_utils="test_schema")
     with pytest.raises(library.OpCheckError, match="no autograd formula was registered"):
-        library.opcheck(quiet, (x,), test_utils="test_autograd_registration")
+        library.opcheck(quiet, (x,), test_utils="test_aot_dispatch_dynamic")
     with pytest.raises(ArgumentError, match="must be instance of OpOverload"):
         library.opcheck(len, (x,))  # type: ignore[arg-type]
 

@@ -8,11 +8,15 @@ import numpy as np
 
 from lazyt import ops
 from lazyt.ir.dtypes import bool_, float32, float64, int64
-from lazyt.ir.graph import Body, Node, make
+from lazyt.ir.graph import Body, Node, Type, make
 from lazyt.ops.control.branches import branch
 from lazyt.ops.control.building import LoopParams, Results, loop
 from lazyt.ops.control.conditions import repeat
 from lazyt.ops.control.loops import LOOP
+from lazyt.ops.control.python_calls import PythonCall, PythonParams, results_of, runners
+from lazyt.ops.registry import OPS
+from lazyt.plan.control.python_calls import called as called_alone
+from lazyt.runtime.memory import Buffer
 from tests.ops_contract.op_samples import blank, refuse, sample
 
 
@@ -166,3 +170,25 @@ sample(
 sample("while", "count", lambda x, by: grown(x, by)[1], np.array(1.2), np.array(0.7))
 refuse("while", "type", lambda: grown(blank(()), blank((), float32))[0])
 refuse("while", "test", lambda: grown(blank((2,)), blank((2,)))[0])
+
+
+def called(x: Node, y: Node) -> list[Node]:
+    """What Python computes of two values of one type: which is larger, and both rounded."""
+    wide = (*x.shape, 2)
+
+    def function(buffers: Sequence[Buffer]) -> list[Buffer]:
+        a, b = (data.as_numpy(x.dtype, x.shape) for data in buffers)
+        made = [Buffer(8 * x.size), Buffer(16 * x.size)]
+        made[0].as_numpy(int64, x.shape)[...] = a > b
+        made[1].as_numpy(int64, wide)[...] = np.stack([100 * a, 100 * b], -1)
+        return made
+
+    call = PythonCall("compare", function, [Type(x.shape, int64), Type(wide, int64)])
+    return results_of(call, [x, y])
+
+
+sample("python", "first", lambda x, y: called(x, y)[0], (2, 3), (2, 3))
+sample("python", "second", lambda x, y: called(x, y)[1], (3,), (3,))
+_NONE = PythonParams(PythonCall("none", list, ()), 0, (), float64)
+assert called_alone in runners
+refuse("python", "result", lambda: make(OPS["python"], (), _NONE))

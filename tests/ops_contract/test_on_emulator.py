@@ -48,7 +48,8 @@ DTYPES = (float32, float64, float16, bfloat16, int32, int64, uint8, bool_)
 #: Ops that are computed on the CPU, or by another kernel there; samples of transforms have their
 #: tables on the CPU.
 _ELSEWHERE = (
-    "branch", "collective", "custom", "fourier", "library", "linalg", "loop", "transfer", "while",
+    "branch", "collective", "custom", "fourier", "library", "linalg", "loop", "python", "transfer",
+    "while",
 )  # fmt: skip
 
 pytestmark = pytest.mark.skipif(

@@ -1,7 +1,7 @@
-"""Schedules: graphs with collectives, as captured functions run them.
+"""Schedules: graphs with collectives or calls of Python, as captured functions run them.
 
-A schedule is a list of steps: a plan is run, a collective is started, a collective is waited for.
-It is made once and run again and again on other leaves. Three passes make it:
+A schedule is a list of steps: a plan is run, a collective is started, a collective is waited for,
+Python is called. It is made once and run again and again on other leaves. Three passes make it:
 
 ``place_collectives`` keeps every collective that the function made, also those whose value this
 rank does not use, as all ranks run the same ones, and puts them in an order: each as soon as its
@@ -28,7 +28,7 @@ from lazyt.config import config
 from lazyt.ir.forms import place_of
 from lazyt.ir.graph import Node, rebuild, remake, topological
 from lazyt.ops.leaves import CONST
-from lazyt.plan.control import collectives
+from lazyt.plan.control import collectives, python_calls
 from lazyt.plan.control.collectives import COLLECTIVE, Call, Realize, Started
 from lazyt.plan.graph_keys import BETWEEN_PLANS
 from lazyt.plan.retention import find_retained
@@ -36,6 +36,7 @@ from lazyt.runtime.memory import Buffer
 from lazyt.runtime.ranks.groups import named
 
 if TYPE_CHECKING:
+    from lazyt.ops.control.python_calls import PythonCall
     from lazyt.plan.explain import Explanation
     from lazyt.plan.planning import Prepared
     from lazyt.plan.steps import Planner
@@ -68,7 +69,23 @@ class Wait(NamedTuple):
     result: int
 
 
-Step = Compute | Start | Wait
+class Invoke(NamedTuple):
+    """Python is called.
+
+    Attributes:
+        call: what is called.
+        operands: slots of its operands; -1 for one without elements.
+        results: slots of its results; -1 for one that nobody reads.
+        fact: what the plan's notes say of it.
+    """
+
+    call: PythonCall
+    operands: list[int]
+    results: list[int]
+    fact: dict[str, Any]
+
+
+Step = Compute | Start | Wait | Invoke
 
 
 class _Segment(NamedTuple):
@@ -107,6 +124,8 @@ class Schedule:
         self._facts = [collectives.note(call) for call in calls]
         self._forms = _Forms(self.calls)
         self._dropped = _release_buffers(self.steps, results)
+        # What was computed while the function was captured is there for the first run.
+        self._ready = [s.call.ready if isinstance(s, Invoke) else None for s in self.steps]
         self._agreed = False
         self._times: dict[int, tuple[float, float, float]] = {}
 
@@ -123,18 +142,29 @@ class Schedule:
     def run(self, inputs: Sequence[Buffer]) -> list[Buffer]:
         """The buffers of the roots, in their order, for these buffers of the leaves. Raises
         RankFailure, the first time also where the ranks' collectives differ."""
-        collectives.start_made(self._realize)  # which the program made before
         values: list[Any] = [*inputs, *[None] * (self._count - len(inputs))]
-        numbers = self._forms.come_to(ask=not self._agreed)
-        self._agreed = True
+        numbers: list[int] = []
+        if self.calls:
+            collectives.start_made(self._realize)  # which the program made before
+            numbers = self._forms.come_to(ask=not self._agreed)
+            self._agreed = True
         under_way: dict[int, Started] = {}
-        for step, dropped in zip(self.steps, self._dropped, strict=True):
+        for place, (step, dropped) in enumerate(zip(self.steps, self._dropped, strict=True)):
             if isinstance(step, Compute):
                 found = step.plan.run([values[slot] for slot in step.inputs])
                 for slot, buffer in zip(step.outputs, found, strict=True):
                     values[slot] = buffer
                 for started in under_way.values():
                     started.transfer.test()  # engines move what is under way while somebody looks
+            elif isinstance(step, Invoke):
+                ready, self._ready[place] = self._ready[place], None
+                if ready is None:
+                    ready = step.call.function(
+                        [Buffer(0) if slot < 0 else values[slot] for slot in step.operands]
+                    )
+                for slot, buffer in zip(step.results, ready, strict=True):
+                    if slot >= 0:
+                        values[slot] = buffer
             elif isinstance(step, Start):
                 call, operand = self.calls[step.call], values[step.operand]
                 under_way[step.call] = collectives.begin(
@@ -150,9 +180,9 @@ class Schedule:
         return [values[slot] for slot in self._results]
 
     def explain(self, explain_plan: Callable[[Any], Explanation]) -> Explanation:
-        """The kernels and the transfers, in the order of the steps; of each collective its bytes,
-        group and line, between which kernels it is under way, and how much of that was hidden when
-        it ran last."""
+        """The kernels, transfers and calls, in the order of the steps; of each collective its
+        bytes, group and line, between which kernels it is under way, and how much of that was
+        hidden when it ran last."""
         from lazyt.plan.explain import Explanation
 
         parts = [
@@ -175,12 +205,15 @@ class Schedule:
         for step in self.steps:
             if isinstance(step, Compute):
                 continue
-            call = self.calls[step.call]
+            if isinstance(step, Invoke):
+                notes.append(step.fact)
+                continue
             base = dict(self._facts[step.call])
             if isinstance(step, Wait):
                 base |= {"kind": "wait", "bytes_read": 0, "bytes_written": 0}
                 base["reasons"] = [f"of what line {starts[step.call] + 1} starts"]
             else:
+                call = self.calls[step.call]
                 begin, end = starts[step.call], waits[step.call]
                 before = f"after line {begin}" if begin else "at once"
                 base["reasons"] = [
@@ -210,6 +243,11 @@ class Schedule:
                 made = ", ".join(f"%{slot}" for slot in step.outputs)
                 read = ", ".join(f"%{slot}" for slot in step.inputs)
                 lines.append(f"{number:3}  {made} = compute({read})")
+                continue
+            if isinstance(step, Invoke):
+                made = ", ".join("_" if slot < 0 else f"%{slot}" for slot in step.results)
+                read = ", ".join("_" if slot < 0 else f"%{slot}" for slot in step.operands)
+                lines.append(f"{number:3}  {made} = {step.call.name}({read})")
                 continue
             call = self.calls[step.call]
             text = f"{call.text} over {call.group!r}"
@@ -268,6 +306,38 @@ def schedule(
     graph = _Graph(order, roots, calls)
     actions = overlap_transfers(graph, place_collectives(graph))
     return _Builder(graph, owners, planner).build(actions)
+
+
+def schedule_python(
+    roots: Sequence[Node], noted: Sequence[Node], planner: Planner
+) -> Schedule | None:
+    """How to compute ``roots``, different pending nodes of some size, of which Python computes
+    some, and to make all calls of Python that they depend on or that are ``noted``, in the order of
+    the program; None where other calls between plans stand in the way.
+
+    No leaf is written over, as a call may raise.
+    """
+    order = topological([*noted, *roots], lambda node: node.data is not None)
+    groups: dict[PythonCall, list[Node]] = {}
+    for node in order:
+        if node.data is None and node.op.lower == "python":
+            groups.setdefault(node.params.call, []).append(node)
+        elif node.data is None and node.op.lower in BETWEEN_PLANS:
+            return None
+    graph = _Graph(order, roots, ())
+    actions: list[Action] = []
+
+    def compute(wanted: Iterable[Node]) -> None:
+        segment = graph.segment([node for node in wanted if 0 not in node.shape])
+        if segment is not None:
+            actions.append(("compute", segment))
+
+    for call in sorted(groups, key=lambda item: item.number):
+        compute(groups[call][0].inputs)
+        actions.append(("invoke", groups[call]))
+        graph.known.update(groups[call])
+    compute(graph.roots)
+    return _Builder(graph, {}, planner).build(actions)
 
 
 class _Graph:
@@ -448,6 +518,7 @@ class _Builder:
         reads = [_leaves_of(what) if kind == "compute" else set() for kind, what in actions]
         last = {leaf: place for place, leaves in enumerate(reads) for leaf in leaves}
         bases = [bottom(call.inputs[0]) for call in graph.calls]
+        bases += [bottom(i) for kind, what in actions if kind == "invoke" for i in what[0].inputs]
         for node in [leaf for some in reads for leaf in some] + bases + graph.roots:
             if node.data is not None and node not in self._slots:
                 self._slots[node] = len(self._leaves)
@@ -462,6 +533,9 @@ class _Builder:
                 self._slots[graph.calls[what]] = count
                 steps.append(Wait(what, count))
                 count += 1
+            elif kind == "invoke":
+                steps.append(self._invoked(what, count))
+                count += len(what[0].params.call.types)
             else:
                 segment: _Segment = what
                 owners = {
@@ -487,6 +561,15 @@ class _Builder:
 
             dumps.write("schedule.txt", f"{made}\n")
         return made
+
+    def _invoked(self, group: Sequence[Node], first: int) -> Invoke:
+        """The call of nodes that are its results, whose slots begin with ``first``."""
+        call, inputs = group[0].params.call, group[0].inputs
+        results = [-1] * len(call.types)
+        for node in group:
+            results[node.params.result] = self._slots[node] = first + node.params.result
+        operands = [-1 if 0 in i.shape else self._slots[bottom(i)] for i in inputs]
+        return Invoke(call, operands, results, python_calls.note(call, inputs, group[0].source))
 
     def _slot_of(self, leaf: Node) -> int:
         return self._slots[self._stand_ins.get(leaf, leaf)]
@@ -537,16 +620,18 @@ def _release_buffers(steps: Sequence[Step], results: Sequence[int]) -> list[list
     for place, step in enumerate(steps):
         if isinstance(step, Compute):
             last.update(dict.fromkeys([*step.inputs, *step.outputs], place))
+        elif isinstance(step, Invoke):
+            last.update(dict.fromkeys([*step.operands, *step.results], place))
         else:
             last[step.operand if isinstance(step, Start) else step.result] = place
     found: list[list[int]] = [[] for _ in steps]
     for slot, place in last.items():
-        if slot not in results:
+        if slot >= 0 and slot not in results:
             found[place].append(slot)
     return found
 
 
 __all__ = [
-    "Compute", "Schedule", "Start", "Wait", "bottom", "collectives_of", "overlap_transfers",
-    "place_collectives", "schedule",
+    "Compute", "Invoke", "Schedule", "Start", "Wait", "bottom", "collectives_of",
+    "overlap_transfers", "place_collectives", "schedule", "schedule_python",
 ]  # fmt: skip
