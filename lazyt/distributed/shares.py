@@ -166,7 +166,7 @@ class Shares:
                 rows = [joined([every[i] for i in bucket]) for every in slopes]
                 whole = sums.reduce_shares(rows, self._ranks, self.count, "avg")
                 shapes = [tuple(leaves[i].shape) for i in bucket]
-                self._add([leaves[i] for i in bucket], parted(whole, shapes))
+                self._add([leaves[i] for i in bucket], map(wrap, parted(whole, shapes)))
             for owner in owners:
                 for leaf, value in owner.take_shares():
                     self._add([leaf], [value])
@@ -197,9 +197,9 @@ class Shares:
             room[leaf.dtype] -= size
         return found
 
-    def _add(self, leaves: Sequence[Tensor], values: Sequence[Node]) -> None:
+    def _add(self, leaves: Sequence[Tensor], values: Iterable[Tensor]) -> None:
         for leaf, value in zip(leaves, values):
             if leaf.grad is None:
-                leaf.grad = wrap(value)
+                leaf.grad = value
             else:
-                leaf.grad += wrap(value)
+                leaf.grad += value

@@ -801,7 +801,6 @@ class Optimizer(Hooked):
             own = getattr(type(parameter), "filled_like", None)  # of one that ranks have parts of
             if own is None:
                 found = in_memory(sizes, value, parameter.dtype, parameter.device)
-                _divide_as(parameter, found)
             else:
                 found = own(parameter, value, sizes)
             state[name] = found
@@ -878,9 +877,7 @@ class Optimizer(Hooked):
         if key == "step":
             return value
         dtype = param.dtype if param.dtype.kind == "f" else value.dtype
-        found = value.to(param.device, dtype)
-        _divide_as(param, found)
-        return found
+        return value.to(param.device, dtype)
 
     def __repr__(self) -> str:
         text = f"{type(self).__name__} ("
@@ -890,13 +887,6 @@ class Optimizer(Hooked):
                 if name != "params":
                     text += f"    {name}: {group[name]}\n"
         return text + ")"
-
-
-def _divide_as(parameter: Tensor, state: Tensor) -> None:
-    """State of a parameter of which this rank has a part is a part, too."""
-    division = parameter.__dict__.get("division")
-    if division is not None and state.shape == parameter.shape:
-        state.__dict__["division"] = division
 
 
 def _wide(like: Tensor) -> Any:

@@ -9,15 +9,24 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lazyt.distributed.device_mesh import DeviceMesh, init_device_mesh
 from lazyt.distributed.divided import Division, division_of
-from lazyt.distributed.process_groups import ProcessGroup, default_group, is_initialized, ranks_of
+from lazyt.distributed.placements import Replicate, Shard
+from lazyt.distributed.process_groups import (
+    ProcessGroup,
+    get_world_size,
+    is_initialized,
+)
 from lazyt.distributed.process_groups import init_process_group as _begin
+from lazyt.distributed.tensor.dtensor import DTensor
+from lazyt.distributed.tensor.layouts import layout_on
 from lazyt.errors import LazytError
 from lazyt.handle.tensor import Tensor
 from lazyt.nn.containers import ModuleDict, ModuleList
 from lazyt.nn.module import Module
 from lazyt.nn.parameter import Parameter
 from lazyt.ops.parallel.collectives import Ranks
+from lazyt.ops.parallel.layouts import Layout
 from lazyt.sharding.units import Context, Divided, Unit, divide_parameter
 
 __all__ = [
@@ -104,7 +113,7 @@ class FSDPModule:
             unit.reshard()
 
     def unshard(self, async_op: bool = False) -> UnshardHandle | None:
-        """Gathers the parameters, until ``reshard``.
+        """Gathers the parameters, until ``reshard``, or the next forward or backward reshards.
 
         Args:
             async_op: return a handle at once, whose ``wait()`` finishes.
@@ -283,14 +292,13 @@ def fully_shard(
 
     Source: PyTorch's function of this name; Rajbhandari et al., "ZeRO", 2020.
     """
-    if dp_mesh_dims is not None:
-        raise NotImplementedError("dp_mesh_dims is not supported: give the part of the mesh")
     modules = list(module) if isinstance(module, (list, tuple)) else [module]
     _check_targets(modules)
     frees = None if reshard_after_forward is None else bool(reshard_after_forward)
-    unit = Unit(type(modules[0]).__name__, [], *_ranks(mesh), mp_policy, frees)
+    layout = _layout(mesh, dp_mesh_dims)
+    unit = Unit(type(modules[0]).__name__, [], *_ranks(layout), mp_policy, frees)
     for parameter, homes in _free_parameters(modules, set(ignored_params or ())).items():
-        unit.entries.append(_divided(parameter, homes, unit, shard_placement_fn))
+        unit.entries.append(_divided(parameter, homes, unit, layout, shard_placement_fn))
     for item in modules:
         item.__class__ = _class_of(type(item))
         item.__dict__["_fsdp_units"] = (unit,)
@@ -315,9 +323,17 @@ def _check_targets(modules: Sequence[Any]) -> None:
 
 
 def _divided(
-    parameter: Parameter, homes: list[tuple[Module, str]], unit: Unit, placement_of: Any
+    parameter: Parameter,
+    homes: list[tuple[Module, str]],
+    unit: Unit,
+    layout: Layout,
+    placement_of: Any,
 ) -> Divided:
     """This rank's rows in the place of a parameter."""
+    if isinstance(parameter, DTensor):
+        raise NotImplementedError(
+            f"{homes[0][1]} is a DTensor already: fully_shard divides plain parameters"
+        )
     placement = None if placement_of is None else placement_of(parameter)
     if placement is not None and getattr(placement, "dim", None) != 0:
         raise NotImplementedError(f"parameters are divided along axis 0, not {placement}")
@@ -328,26 +344,31 @@ def _divided(
             "with numel equal to 1."
         )
     division = Division(tuple(parameter.shape), unit.ranks, unit)
-    entry = Divided(homes, divide_parameter(parameter, division), division)
+    entry = Divided(homes, divide_parameter(parameter, division, layout), division, layout)
     entry.show(entry.parameter)
     return entry
 
 
-def _ranks(mesh: Any) -> tuple[Ranks, Ranks | None]:
-    """Who divides parameters, and who has the same. Raises ValueError."""
+def _layout(mesh: Any, dp_mesh_dims: Any) -> Layout:
+    """How parameters are divided on a mesh, that of all ranks for None. Raises ValueError."""
+    if dp_mesh_dims is not None:
+        raise NotImplementedError("dp_mesh_dims is not supported: give the part of the mesh")
     if mesh is None:
         if not is_initialized():
             _begin()
-        return ranks_of(default_group()), None
-    if isinstance(mesh, ProcessGroup):
-        return ranks_of(mesh), None
+        mesh = init_device_mesh("cpu", (get_world_size(),))
+    elif isinstance(mesh, ProcessGroup):
+        mesh = DeviceMesh.from_group(mesh, "cpu")
     if mesh.ndim not in (1, 2):
         raise ValueError(f"fully_shard expects a 1D or 2D DeviceMesh but got {mesh}")
-    if mesh.ndim == 1:
-        return ranks_of(mesh.get_group()), None
-    if mesh.mesh_dim_names is None:
+    if mesh.ndim == 2 and mesh.mesh_dim_names is None:
         raise AssertionError("Please init the 2D mesh for HSDP with mesh_dim_names specified")
-    return ranks_of(mesh.get_group(1)), ranks_of(mesh.get_group(0))
+    return layout_on(mesh, (*(Replicate(),) * (mesh.ndim - 1), Shard(0)))
+
+
+def _ranks(layout: Layout) -> tuple[Ranks, Ranks | None]:
+    """Who divides parameters, and who has the same."""
+    return layout.ranks[-1], layout.ranks[0] if len(layout.ranks) == 2 else None
 
 
 def _free_parameters(
@@ -434,16 +455,6 @@ def _watch(modules: Sequence[Module], unit: Unit) -> None:
             lambda own, args, result: calls.after(own, result), prepend=False
         )
         module.register_state_dict_pre_hook(lambda own, prefix, keep: own.reshard())
-    for entry in unit.entries:
-        for home, name in entry.homes:
-            home._register_state_dict_hook(functools.partial(_mark, name, entry))
-
-
-def _mark(name: str, entry: Divided, module: Module, state: Any, prefix: str, *_: Any) -> None:
-    """A tensor of a state dict says how it is divided."""
-    found = state.get(prefix + name)
-    if isinstance(found, Tensor) and found is not entry.parameter:
-        found.__dict__["division"] = entry.division
 
 
 def register_fsdp_forward_method(module: Module, method_name: str) -> None:

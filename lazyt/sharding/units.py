@@ -16,6 +16,7 @@ from lazyt import ops
 from lazyt.autograd.function import Function
 from lazyt.distributed.divided import Division, gather_rows, own_rows, scatter_rows
 from lazyt.distributed.shares import Share, running_share
+from lazyt.distributed.tensor.dtensor import DTensor, over
 from lazyt.errors import LazytError
 from lazyt.handle import pending
 from lazyt.handle.dispatch import unwrap, wrap
@@ -31,6 +32,8 @@ from lazyt.nn.module import Module
 from lazyt.nn.parameter import Parameter
 from lazyt.ops.parallel import sums
 from lazyt.ops.parallel.collectives import Ranks
+from lazyt.ops.parallel.distribution import distribute
+from lazyt.ops.parallel.layouts import Layout
 from lazyt.plan import planning
 from lazyt.plan.control import collectives as running
 
@@ -61,26 +64,47 @@ class Divided:
 
     Attributes:
         homes: the modules that have it, and what they call it.
-        parameter: this rank's rows.
-        division: how it is divided.
+        parameter: a ``DTensor``.
+        division, layout: how it is divided.
     """
 
     def __init__(
-        self, homes: list[tuple[Module, str]], parameter: Parameter, division: Division
+        self,
+        homes: list[tuple[Module, str]],
+        parameter: DTensor,
+        division: Division,
+        layout: Layout,
     ) -> None:
-        self.homes, self.parameter, self.division = homes, parameter, division
+        self.homes, self.parameter = homes, parameter
+        self.division, self.layout = division, layout
+
+    @property
+    def rows(self) -> Tensor:
+        """This rank's rows, whose memory is the parameter's."""
+        return self.parameter.parts_on_this_rank()
+
+    def whole(self, rows: Node) -> Node:
+        """The value that all ranks' rows make up: what has the parameter's shape."""
+        return distribute(rows, self.layout, self.division.shape)
 
     def refresh(self) -> None:
-        """Takes over what the program has put in the parameter's place. Raises LazytError for
-        another shape than that of this rank's rows."""
+        """Takes over what the program has put in the parameter's place. Raises LazytError for what
+        is not divided as the parameter was."""
         module, name = self.homes[0]
-        found = module._parameters.get(name)
+        found: Any = module._parameters.get(name)
         if found is None or found is self.parameter or "whole_of" in found.__dict__:
             return
-        if tuple(found.shape) != self.division.local_shape:
+        wanted = self.parameter.placements
+        if (
+            not isinstance(found, DTensor)
+            or tuple(found.shape) != self.division.shape
+            or found.placements != wanted
+        ):
+            kind = type(found).__name__
             raise LazytError(
-                f"parameter {name!r} of {type(module).__name__} has the shape {list(found.shape)} "
-                f"in the place of this rank's rows, {list(self.division.local_shape)}"
+                f"parameter {name!r} of {type(module).__name__} is a {kind} of "
+                f"{list(found.shape)} in the place of a DTensor of {list(self.division.shape)} "
+                f"with the placements {wanted}: distribute_tensor makes one of a whole tensor"
             )
         found.__dict__["division"] = self.division
         self.parameter = found
@@ -92,16 +116,16 @@ class Divided:
             module._parameters[name] = tensor  # type: ignore[assignment]
 
 
-def divide_parameter(parameter: Tensor, division: Division) -> Parameter:
-    """This rank's rows of a parameter, which forgets the others."""
+def divide_parameter(parameter: Tensor, division: Division, layout: Layout) -> DTensor:
+    """A parameter of which this rank has its rows, and forgets the others."""
     with no_grad():
         part = wrap(own_rows(unwrap(parameter.detach()), division))
     if parameter.device.type != "meta":
         part = part.clone()
         pending.realize_nodes([part.node])
-    made = Parameter(part, parameter.requires_grad)
+    made: Any = Parameter(over(part, layout, division.shape), parameter.requires_grad)
     made.__dict__["division"] = division
-    return made
+    return made  # type: ignore[no-any-return]
 
 
 class Gathered:
@@ -335,30 +359,27 @@ class Unit:
         """Itself: tensors that are copied stay divided by it."""
         return self
 
-    @property
-    def parameters(self) -> list[Parameter]:
-        """This rank's rows of each parameter."""
-        return [entry.parameter for entry in self.entries]
-
     # ------------------------------------------------------------------ whole and divided
 
     def gathered(self) -> Gathered:
         """The whole values of the parameters as they are now; they may have to be gathered."""
         for entry in self.entries:
             entry.refresh()
-        found, state = self._current, [p._storage.version_now() for p in self.parameters]
-        storages = [p._storage for p in self.parameters]
+        rows = [entry.rows for entry in self.entries]
+        found, state = self._current, [part._storage.version_now() for part in rows]
+        storages = [part._storage for part in rows]
         if found is not None and found.state == state and all(map(is_, found.storages, storages)):
             return found
         if found is not None:
             found.free()
-        found = self._current = Gathered(self, [raw(unwrap(p)) for p in self.parameters])
+        found = self._current = Gathered(self, [raw(unwrap(part)) for part in rows])
         found.state, found.storages = state, storages
         return found
 
     def reshard(self) -> None:
         """Modules have this rank's rows again, and the whole values are given back."""
         for entry in self.entries:
+            entry.refresh()
             entry.show(entry.parameter)
         if self._current is not None:
             self._current.free()
@@ -433,7 +454,7 @@ class Unit:
     def _show_captured(self) -> None:
         """In a capture the whole parameters are part of its graph, and so is the reduction of
         their gradients."""
-        shards: list[Tensor] = [e.parameter for e in self.entries]
+        shards: list[Tensor] = [e.parameter.to_local() for e in self.entries]
         dtype = self.policy.param_dtype
         shards = [s if dtype is None else s.to(dtype) for s in shards]
         count = self.ranks.size * (1 if self.replicas is None else self.replicas.size)
@@ -458,7 +479,7 @@ class Unit:
         frees = self.reshard_after_forward
         if frees is None:
             frees = not self.is_root
-        if frees and not self.is_manual:
+        if frees:
             pending.realize_nodes([t.node for t in tensors])
             self.reshard()
         moving = [i for i, t in enumerate(flat) if isinstance(t, Tensor) and t.requires_grad]
@@ -526,13 +547,13 @@ class Unit:
                     if n not in values:
                         values[n] = self._zeros(n)
             found = self._scatter(values, onward)
-        if self.reshard_after_backward and not self.is_manual:
+        if self.reshard_after_backward:
             pending.realize_nodes(onward)
             if gathered is self._current:
                 self.reshard()
             else:
                 gathered.free()
-        return [wrap(found[n]) if n in found else None for n in numbers]
+        return [wrap(self.entries[n].whole(found[n])) if n in found else None for n in numbers]
 
     def _hold(self, number: int, node: Node) -> None:
         before = self._held.get(number)
@@ -613,11 +634,15 @@ class Unit:
         parts = scatter_rows(wholes, divisions, share.among, "avg") if learned else []
         self._exact.result = self._given(learned, parts)
 
-    def take_shares(self) -> list[tuple[Tensor, Node]]:
+    def take_shares(self) -> list[tuple[Tensor, Tensor]]:
         """The parameters with the gradients of all shares."""
         found, self._exact.result = self._exact.result, {}
         self._exact = _Subtrees()
-        return [(self.entries[n].parameter, node) for n, node in found.items()]
+        entries = [(self.entries[n], node) for n, node in found.items()]
+        return [
+            (entry.parameter, over(wrap(node), entry.layout, entry.division.shape))
+            for entry, node in entries
+        ]
 
 
 class _Subtrees:

@@ -86,10 +86,13 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     },
     "distributed.shares": {"_running": ("user", "the shares whose gradients are computed")},
     "distributed.tensor.dtensor": {
-        "_links": ("atomic", "this rank's parts of distributed tensors, by storage"),
         "_mixing": ("user", "implicit_replication"),
         "_recorder": ("user", "explain_partition"),
+    },
+    "distributed.tensor.links": {
+        "_settled": ("atomic", "what these were when they were last compared"),
         "_shared": ("atomic", "the same by memory that storages share"),
+        "links": ("atomic", "this rank's parts of distributed tensors, by storage"),
     },
     "distributed.tensor.making": {"_agreed": ("atomic", "meshes with one state of random numbers")},
     "distributed.tensor.layouts": {"_meshes": ("atomic", "meshes by the groups of their lines")},

@@ -135,6 +135,14 @@ def test_memory_is_shared(mesh: DeviceMesh) -> None:
     assert local.tolist() == [7, 3] and x.detach().to_local().tolist() == [7, 3]
     x.data.to_local().zero_()
     assert x.tolist() == [0, 0]
+    # Both look at what is written to a part between two writes to it.
+    w = nn.Parameter(distribute_tensor(lazyt.zeros(3), mesh, [Shard(0), Replicate()]))
+    alias: Any = w.detach()
+    for number in range(3):
+        alias.to_local()[number : number + 1].fill_(number + 1.0)
+    with lazyt.no_grad():
+        w.copy_(alias)
+    assert w.tolist() == alias.tolist() == [1, 2, 3]
 
 
 def test_gradients_reach_parts_and_parameters(mesh: DeviceMesh) -> None:

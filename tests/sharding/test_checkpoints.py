@@ -53,7 +53,10 @@ net, optimizer = make(1, 3)
 step(net, optimizer)
 model_state, state = get_state_dict(net, optimizer)
 assert list(model_state) == [f"{i}.{n}" for i in range(3) for n in ("weight", "bias")]
-dcp.save({"net": model_state, "optimizer": state, "step": 1}, checkpoint_id="saved")
+from lazyt.distributed.tensor import Shard, distribute_tensor
+mesh = dist.init_device_mesh("cpu", (size,))
+part = distribute_tensor(lazyt.arange(28.0).reshape(4, 7), mesh, [Shard(1)])
+dcp.save({"net": model_state, "optimizer": state, "step": 1, "part": part}, checkpoint_id="saved")
 step(net, optimizer)
 print(digest(net))
 options = StateDictOptions(full_state_dict=True)
@@ -70,9 +73,12 @@ LOAD = (
     + """
 net, optimizer = make(2, ZERO)
 model_state, state = get_state_dict(net, optimizer)
-loaded = {"net": model_state, "optimizer": state, "step": 0}
+import lazyt.distributed.tensor as dt
+part = dt.zeros(4, 7, device_mesh=dist.init_device_mesh("cpu", (size,)), placements=[dt.Shard(0)])
+loaded = {"net": model_state, "optimizer": state, "step": 0, "part": part}
 dcp.load(loaded, checkpoint_id="saved")
 assert loaded["step"] == 1
+assert lazyt.equal(part.full_tensor(), lazyt.arange(28.0).reshape(4, 7))
 set_state_dict(
     net, optimizer, model_state_dict=loaded["net"], optim_state_dict=loaded["optimizer"]
 )
@@ -89,8 +95,10 @@ net, optimizer = make(1, 3)
 state = {"net": get_model_state_dict(net)}
 dcp.save(state, checkpoint_id="saved")
 writer = dcp.FileSystemWriter("saved")
-finish = writer.finish
+write = writer.write_data
 def slow(*args):
+    if rank:  # waits for the first rank's answer, which will not come
+        return write(*args)
     open("writing", "w").close()
     time.sleep(60)
 if KIND == "index":

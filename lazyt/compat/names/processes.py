@@ -125,8 +125,9 @@ MODULES: Table = {
     },
     "distributed.checkpoint.state_dict": {
         Served("lazyt.sharding.checkpoint.state_dict"): """
-            StateDictOptions get_model_state_dict get_optimizer_state_dict get_state_dict
-            set_model_state_dict set_optimizer_state_dict set_state_dict""",
+            StateDictOptions _init_optim_state=init_optim_state get_model_state_dict
+            get_optimizer_state_dict get_state_dict set_model_state_dict
+            set_optimizer_state_dict set_state_dict""",
     },
     "distributed.checkpoint.state_dict_loader": {
         _SAVED: "load load_state_dict",

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
-from weakref import WeakKeyDictionary, ref
+from weakref import ref
 
 from lazyt.autograd.node_hooks import beginning, kinds_of_gradients
 from lazyt.compat.names.overloads import overload_names
@@ -27,16 +27,24 @@ from lazyt.distributed.tensor.layouts import (
     placements_of,
     wanted_mesh,
 )
+from lazyt.distributed.tensor.links import (
+    Link,
+    link_anew,
+    link_of,
+    links,
+    note_shared,
+    rewritten,
+    writes,
+)
 from lazyt.errors import LazytError, ShapeError, warn
 from lazyt.functional.creation.creation import in_memory
 from lazyt.functional.overriding import Disabled
 from lazyt.functional.subclasses import as_class
 from lazyt.handle import pending
-from lazyt.handle.dispatch import assign_value, unwrap, wrap
+from lazyt.handle.dispatch import unwrap, wrap
 from lazyt.handle.grad_mode import mode, no_grad
 from lazyt.handle.layout import strided
-from lazyt.handle.storage import Memory, Storage, raw
-from lazyt.handle.tape import AccumulateGrad
+from lazyt.handle.storage import raw
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.graph import Node
 from lazyt.ops.parallel import collectives
@@ -54,7 +62,9 @@ from lazyt.transforms.partition.partition import (
     take_parts,
 )
 
-__all__ = ["DTensor", "explain_partition", "implicit_replication", "over", "whole_losses"]
+__all__ = [
+    "DTensor", "explain_partition", "implicit_replication", "layout_of", "over", "whole_losses",
+]  # fmt: skip
 
 pending.of_ranks.append(is_whole)
 beginning.append(begin_backward)
@@ -62,53 +72,13 @@ kinds_of_gradients.append(lambda grad: _arrived(grad))
 on_localized.append(take_part)
 
 
-def _writes(storage: Storage) -> tuple[int, int]:
-    """How often a storage was written to. Its node changes without, where a value is computed."""
-    share = storage.share
-    return storage.version_now(), 0 if share is None else share.memory.content
-
-
-class _Link:
-    """What a storage without history and this rank's tensor have in common.
-
-    Attributes:
-        local: the tensor with this rank's part; who writes to it writes to the whole.
-        seen: how often both had been written to when they were last compared.
-        whole: the storage's value then.
-        layout: how the whole is divided.
-    """
-
-    __slots__ = ("layout", "local", "seen", "whole")
-
-    def __init__(self, local: Tensor, whole: Node, layout: Layout) -> None:
-        self.local, self.whole, self.layout = local, whole, layout
-        self.seen: tuple[object, object] = (None, _writes(local._storage))
-
-
-_links: WeakKeyDictionary[Storage, _Link] = WeakKeyDictionary()
-#: This rank's tensor of memories that several storages share, such as a tensor's and its
-#: ``detach()``'s.
-_shared: WeakKeyDictionary[Memory, Tensor] = WeakKeyDictionary()
-
-
-def _memory_of(storage: Storage) -> Memory | None:
-    share = storage.share
-    return None if share is None or share.region is not None or share.partial else share.memory
-
-
-def _note_shared(storage: Storage) -> None:
-    link, memory = _links.get(storage), _memory_of(storage)
-    if link is not None and memory is not None:
-        _shared.setdefault(memory, link.local)
-
-
 def over(local: Tensor, layout: Layout, shape: Sequence[int]) -> DTensor:
     """A new DTensor without history, whose part on this rank is the memory of ``local``."""
     with Disabled(modes=False), no_grad():
         part = local.detach() if local._fn is not None else local
         tensor = wrap(distribute(part.node, layout, shape))
-    link = _links[tensor._storage] = _Link(part, tensor._storage.node, layout)
-    link.seen = _writes(tensor._storage), link.seen[1]
+    link = links[tensor._storage] = Link(part, tensor._storage.node, layout)
+    link.seen = writes(tensor._storage), link.seen[1]
     return _as_dtensor(tensor)
 
 
@@ -116,48 +86,9 @@ def _as_dtensor(tensor: Tensor) -> DTensor:
     return cast("DTensor", as_class(tensor, DTensor))
 
 
-def _link_of(storage: Storage) -> _Link | None:
-    """The link of a storage, brought up to date: what was written on one side is written to the
-    other."""
-    link = _links.get(storage)
-    if link is None:
-        return None
-    share = storage.share
-    whole = storage.node if share is None else storage.current()
-    written, local = _writes(storage), _writes(link.local._storage)
-    if whole is not link.whole and written != link.seen[0]:
-        with Disabled(modes=False), no_grad():
-            part = part_of(raw(whole), link.layout)
-            if part is not link.local.node:
-                assign_value(link.local, part)
-        _settle(storage, link)
-    elif local != link.seen[1]:
-        _settle(storage, link)
-    else:
-        link.whole = whole
-    return link
-
-
-def _settle(storage: Storage, link: _Link) -> None:
-    """Makes the whole that of the part, and forgets how it was computed."""
-    fn = storage.fn
-    if fn is None or isinstance(fn, AccumulateGrad):
-        whole = distribute(link.local.node, link.layout, storage.node.shape)
-        with Disabled(modes=False), no_grad():
-            storage._accept(whole)
-            memory = _memory_of(storage)
-            share = storage.share
-            if memory is not None and share is not None and memory.value is not whole:
-                memory.value = whole
-                memory.content += 1
-                share.seen = memory.content
-    link.whole = storage.node
-    link.seen = _writes(storage), _writes(link.local._storage)
-
-
 def _placed(tensor: Tensor) -> Placed:
     """This rank's part of a DTensor's value, and how that is divided."""
-    link = _link_of(tensor._storage)
+    link = link_of(tensor._storage)
     if link is not None and tensor._view is None:
         return Placed(link.local.node, link.layout)
     node = tensor.node
@@ -169,6 +100,11 @@ def _placed(tensor: Tensor) -> Placed:
     if found is None:
         raise LazytError("this DTensor has lost its placement")
     return found
+
+
+def layout_of(tensor: DTensor) -> Layout:
+    """How the ranks divide a DTensor."""
+    return _placed(tensor).layout
 
 
 class DTensor(Tensor, asks_when_made=True):
@@ -261,7 +197,7 @@ class DTensor(Tensor, asks_when_made=True):
         """
         placed = _placed(self)
         if self._fn is None or not mode.enabled:
-            link = _links.get(self._storage)
+            link = links.get(self._storage)
             if link is not None and self._view is None:
                 return link.local
             return wrap(raw(placed.node))
@@ -354,6 +290,11 @@ class DTensor(Tensor, asks_when_made=True):
             layout = layout.but([REPLICATE] * len(layout.parts))
         local = layout.local_shape(tuple(shape))
         return over(in_memory(local, value, self.dtype, self.device), layout, shape)
+
+    def replicated(self, whole: Tensor) -> DTensor:
+        """A tensor that all ranks of this one's mesh have, as a DTensor."""
+        layout = _placed(self).layout
+        return over(whole, layout.but([REPLICATE] * len(layout.parts)), tuple(whole.shape))
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return (
@@ -568,7 +509,7 @@ def _call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
     if name not in ("__set__", "__get__", "backward"):
         args, kwargs = _mapped(lambda t: _beside(t, layout, func), (args, kwargs))
     for tensor in given:
-        _link_of(tensor._storage)
+        link_of(tensor._storage)
     # Weakly: whether others refer to a storage matters to requires_grad_.
     operands = {node for t in given for node in (t.node, t._storage.node)}
     before = [(t, ref(t._storage), t._storage.node, _placed(t).layout) for t in given]
@@ -581,9 +522,9 @@ def _call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
         roots = [root for root in roots if root not in operands]  # alive until results have them
         partition_call(roots, operands)
     for tensor, storage, node, old in before:
-        _note_shared(tensor._storage)
+        note_shared(tensor._storage)
         if tensor._storage.node is not node or tensor._storage is not storage():
-            _rewritten(tensor._storage, old)
+            rewritten(tensor._storage, old)
     like = given[0]
     return _mapped(lambda t: _result(t, like, layout, name), result)
 
@@ -621,28 +562,6 @@ def _title(func: Any) -> str:
     return f"aten.{name}.{'Tensor' if 'Tensor' in (overload_names(name) or ()) else 'default'}"
 
 
-def _rewritten(storage: Storage, layout: Layout) -> None:
-    """After a function wrote to a storage: the new value is divided as the old one was."""
-    if storage in _links:
-        _link_of(storage)
-    elif storage.fn is None or isinstance(storage.fn, AccumulateGrad):
-        _linked(storage, layout)
-    else:
-        partition(storage.node)
-
-
-def _linked(storage: Storage, layout: Layout) -> None:
-    """Gives a storage without history its part as a tensor on this rank."""
-    node = raw(storage.current())
-    memory = _memory_of(storage)
-    known = None if memory is None else _shared.get(memory)
-    with Disabled(modes=False), no_grad():
-        part = part_of(node, layout)
-        local = known if known is not None and known.node is part else wrap(part)
-    link = _links[storage] = _Link(local, storage.node, layout)
-    _settle(storage, link)
-
-
 def _is_dense(tensor: Tensor) -> bool:
     with Disabled(modes=False):
         return bool(tensor.layout is strided)
@@ -652,7 +571,7 @@ def _result(tensor: Tensor, like: Tensor, layout: Layout, name: str) -> Any:
     """What a function gave, as a DTensor; its part is an ordinary tensor of this rank."""
     if not _is_dense(tensor):
         raise LazytError(f"{name}: a sparse tensor cannot be distributed; call it with parts")
-    if isinstance(tensor, DTensor) and (tensor._view is not None or tensor._storage in _links):
+    if isinstance(tensor, DTensor) and (tensor._view is not None or tensor._storage in links):
         return tensor
     found = partition(tensor.node)
     if _recorder.lines is not None and found is not None:
@@ -661,9 +580,9 @@ def _result(tensor: Tensor, like: Tensor, layout: Layout, name: str) -> Any:
     if found is None:  # made from nothing that ranks have, such as zeros_like
         same = tuple(tensor.shape) == tuple(like.shape)
         own = reduced(layout) if same else layout.but([REPLICATE] * len(layout.parts))
-        _linked(tensor._storage, own)
-    elif tensor._view is None and tensor._storage.fn is None and tensor._storage not in _links:
-        _linked(tensor._storage, found.layout)
+        link_anew(tensor._storage, own)
+    elif tensor._view is None and tensor._storage.fn is None and tensor._storage not in links:
+        link_anew(tensor._storage, found.layout)
     made = tensor if isinstance(tensor, DTensor) else _as_dtensor(tensor)
     if made._view is not None:
         made.__dict__["_whole"] = made.node
@@ -690,7 +609,7 @@ def _known_gradient(grad: Tensor | None, owner: DTensor | None) -> Any:
         else:
             return grad
         storage = grad._storage
-        if storage.fn is None and grad._view is None and storage not in _links:
-            _linked(storage, layout)
+        if storage.fn is None and grad._view is None and storage not in links:
+            link_anew(storage, layout)
         known = grad.__dict__["_distributed"] = _as_dtensor(grad)
     return known

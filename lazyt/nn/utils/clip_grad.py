@@ -70,10 +70,11 @@ def _norm_of_divided(
         parts = [(g, d) for g, d in zip(grads, divided) if d is not None]
         found = iter(
             whole_norms(
-                [g for g, _ in parts], [d for _, d in parts],
+                [g.to_local() for g, _ in parts],  # type: ignore[attr-defined]
+                [d for _, d in parts],
                 lambda whole: linalg.vector_norm(whole, power),
             )
-        )  # fmt: skip
+        )
         norms = [
             linalg.vector_norm(g, power) if d is None else next(found)
             for g, d in zip(grads, divided)
@@ -87,9 +88,12 @@ def clip_grads_with_norm_(
     """Scale all gradients by ``max_norm / total_norm`` where that is below 1."""
     grads = _grads(parameters)
     with lazyt.no_grad():
-        factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+        # Of what ranks have parts of, each scales its own.
+        whole = total_norm.full_tensor() if hasattr(total_norm, "full_tensor") else total_norm
+        factor = (float(max_norm) / (whole + 1e-6)).clamp(max=1.0)
         for grad in grads:
-            grad.mul_(factor)
+            part = grad.to_local() if hasattr(grad, "to_local") else grad
+            part.mul_(factor)
 
 
 def clip_grad_norm_(
@@ -110,8 +114,10 @@ def clip_grad_norm_(
     divided = [_division(p) for p in found if p.grad is not None]
     if any(division is not None for division in divided):
         total = _norm_of_divided(grads, divided, norm_type, error_if_nonfinite)
-    else:
-        total = get_total_norm(grads, norm_type, error_if_nonfinite, foreach)
+        clip_grads_with_norm_(found, max_norm, total, foreach)
+        like = next(g for g, division in zip(grads, divided) if division is not None)
+        return like.replicated(total)  # type: ignore[attr-defined, no-any-return]
+    total = get_total_norm(grads, norm_type, error_if_nonfinite, foreach)
     clip_grads_with_norm_(found, max_norm, total, foreach)
     return total
 

@@ -16,7 +16,7 @@ from math import prod
 from typing import Any
 
 from lazyt import serialization
-from lazyt.distributed.divided import division_of
+from lazyt.distributed.tensor.dtensor import DTensor, layout_of
 from lazyt.errors import LazytError
 from lazyt.functional import namespace as lazyt
 from lazyt.handle.tensor import Size, Tensor
@@ -168,10 +168,12 @@ def set_element(root: Any, path: Path, value: Any) -> None:
 
 def extent_of(tensor: Tensor) -> tuple[Size, Size, Tensor]:
     """The whole shape of a tensor that may be divided, where this rank's part starts, and it."""
-    division = division_of(tensor)
-    if division is not None:
-        first, _ = division.part(division.ranks.rank)
-        return Size(division.shape), Size((first, *(0,) * (len(division.shape) - 1))), tensor
+    if isinstance(tensor, DTensor):
+        layout = layout_of(tensor)
+        if any(part.is_partial for part in layout.parts):
+            raise LazytError(f"a DTensor with the placements {tensor.placements} cannot be saved")
+        offsets = layout.offsets(tuple(tensor.shape))
+        return Size(tensor.shape), Size(offsets), tensor.parts_on_this_rank()
     return Size(tensor.shape), Size((0,) * tensor.dim()), tensor
 
 

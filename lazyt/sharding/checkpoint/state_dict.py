@@ -11,15 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lazyt.distributed.divided import Division, division_of, gather_rows, own_rows
 from lazyt.distributed.objects import broadcast_object_list
 from lazyt.distributed.process_groups import get_rank, is_initialized
+from lazyt.distributed.tensor.dtensor import DTensor
+from lazyt.distributed.tensor.making import distribute_tensor
 from lazyt.errors import LazytError
 from lazyt.functional import namespace as lazyt
-from lazyt.handle import pending
-from lazyt.handle.dispatch import unwrap, wrap
 from lazyt.handle.grad_mode import no_grad
 from lazyt.handle.tensor import Tensor
+from lazyt.handle.tensor_protocol import realize
 from lazyt.nn.module import Module
 from lazyt.nn.parallel import DistributedDataParallel
 from lazyt.optim.optimizer import Optimizer
@@ -95,21 +95,12 @@ def _parameters(model: Module) -> Iterator[tuple[str, Tensor]]:
 
 def whole_tensor(tensor: Tensor) -> Tensor:
     """A tensor that may be divided, as a whole: a collective of those who divide it."""
-    division = division_of(tensor)
-    if division is None:
-        return tensor.detach()
     with no_grad():
-        (node,) = gather_rows([unwrap(tensor.detach())], [division])
-        pending.realize_nodes([node])
-        return wrap(node)
-
-
-def _marked(tensor: Tensor, division: Division | None) -> Tensor:
-    """A tensor of a state dict that says how it is divided."""
-    found = tensor.detach()
-    if division is not None and tuple(tensor.shape) == division.local_shape:
-        found.__dict__["division"] = division
-    return found
+        if not isinstance(tensor, DTensor):
+            return tensor.detach()
+        whole = tensor.full_tensor()
+        realize(whole)
+        return whole
 
 
 def _given(value: Any, options: StateDictOptions) -> Any:
@@ -118,12 +109,7 @@ def _given(value: Any, options: StateDictOptions) -> Any:
         return value
     if options.full_state_dict:
         value = whole_tensor(value)
-    if options.cpu_offload:
-        division = None if options.full_state_dict else division_of(value)
-        value = value.detach().cpu().clone()
-        if division is not None:
-            value.__dict__["division"] = division
-    return value
+    return value.detach().cpu().clone() if options.cpu_offload else value.detach()
 
 
 def _is_left_out(options: StateDictOptions) -> bool:
@@ -143,7 +129,6 @@ def get_model_state_dict(
     Raises ValueError for options that contradict each other.
     """
     chosen = (options or StateDictOptions()).check()
-    divisions = {name: division_of(p) for name, p in _parameters(model)}
     frozen = {n for n, p in _parameters(model) if not p.requires_grad}
     wrapped = _wrapped(model)
     prefixes = None
@@ -158,9 +143,7 @@ def get_model_state_dict(
             continue
         if prefixes is not None and not plain.startswith(prefixes):
             continue
-        if isinstance(value, Tensor):
-            value = _given(_marked(value, divisions.get(plain)), chosen)
-        found[plain] = value
+        found[plain] = _given(value, chosen)
     return {} if _is_left_out(chosen) else found
 
 
@@ -174,12 +157,12 @@ def set_model_state_dict(
     Raises LazytError for wrong names under ``strict``, and for other shapes.
     """
     chosen = (options or StateDictOptions()).check()
-    divisions = {name: division_of(p) for name, p in _parameters(model)}
+    own = {_plain(name, _wrapped(model)): value for name, value in model.state_dict().items()}
     given = dict(model_state_dict)
     if chosen.broadcast_from_rank0:
         given = _from_first(given)
     if chosen.full_state_dict:
-        given = {name: _part(value, divisions.get(name)) for name, value in given.items()}
+        given = {name: _part(value, own.get(name)) for name, value in given.items()}
     if chosen.ignore_frozen_params:
         for name, parameter in _parameters(model):
             if not parameter.requires_grad:
@@ -192,12 +175,15 @@ def set_model_state_dict(
     return model.load_state_dict({**named, **given}, strict=chosen.strict)
 
 
-def _part(value: Any, division: Division | None) -> Any:
-    """This rank's rows of a whole tensor."""
-    if not isinstance(value, Tensor) or division is None or tuple(value.shape) != division.shape:
+def _part(value: Any, like: Any) -> Any:
+    """A whole tensor that all ranks have, divided as another one of its shape."""
+    if not isinstance(value, Tensor) or isinstance(value, DTensor):
         return value
-    with no_grad():
-        return _marked(wrap(own_rows(unwrap(value.detach()), division)).clone(), division)
+    if not isinstance(like, DTensor) or value.shape != like.shape:
+        return value
+    return distribute_tensor(
+        value.detach(), like.device_mesh, like.placements, src_data_rank=None
+    ).clone()
 
 
 def _from_first(state: Any) -> Any:
@@ -216,15 +202,11 @@ def _several(optimizers: Any) -> list[Optimizer]:
     return [optimizers] if isinstance(optimizers, Optimizer) else list(optimizers)
 
 
-def _with_state(optimizer: Optimizer) -> Optimizer:
-    """The optimizer that has the state, which is made where there is none yet: by a step that
-    changes nothing."""
-    inner: Optimizer = (
-        optimizer.optim if isinstance(optimizer, ZeroRedundancyOptimizer) else optimizer
-    )
-    groups = inner.param_groups
-    if inner.state or not any(group["params"] for group in groups):
-        return inner
+def init_optim_state(optim: Optimizer) -> None:
+    """Makes the state of an optimizer that has made no step, by a step that changes nothing."""
+    groups = optim.param_groups
+    if optim.state or not any(group["params"] for group in groups):
+        return
     grads = {p: p.grad for group in groups for p in group["params"]}
     rates = [group["lr"] for group in groups]
     for parameter in grads:
@@ -232,12 +214,11 @@ def _with_state(optimizer: Optimizer) -> Optimizer:
             parameter.grad = lazyt.zeros_like(parameter)
     for group, rate in zip(groups, rates):
         group["lr"] = lazyt.tensor(0.0) if isinstance(rate, Tensor) else 0.0
-    inner.step()
+    optim.step()
     for group, rate in zip(groups, rates):
         group["lr"] = rate
     for parameter, grad in grads.items():
         parameter.grad = grad
-    return inner
 
 
 def get_optimizer_state_dict(
@@ -257,13 +238,12 @@ def get_optimizer_state_dict(
     state: dict[str, Any] = {}
     groups: list[dict[str, Any]] = []
     for optimizer in _several(optimizers):
-        inner = _with_state(optimizer)
+        inner: Optimizer = (
+            optimizer.optim if isinstance(optimizer, ZeroRedundancyOptimizer) else optimizer
+        )
+        init_optim_state(inner)
         for parameter, values in inner.state.items():
-            division = division_of(parameter)
-            state[names[parameter]] = {
-                key: _given(_marked(v, division) if isinstance(v, Tensor) else v, chosen)
-                for key, v in values.items()
-            }
+            state[names[parameter]] = {key: _given(v, chosen) for key, v in values.items()}
         for group in optimizer.param_groups:
             settings = {k: v for k, v in group.items() if k not in ("params", "param_names")}
             groups.append({"params": [names[p] for p in group["params"]], **settings})
@@ -338,8 +318,8 @@ def set_optimizer_state_dict(
             for parameter, name in zip(group["params"], own):
                 values = given["state"].get(name)
                 if values is not None:
-                    division = division_of(parameter) if chosen.full_state_dict else None
-                    state[number] = {k: _part(v, division) for k, v in values.items()}
+                    like = parameter if chosen.full_state_dict else None
+                    state[number] = {k: _part(v, like) for k, v in values.items()}
                 numbers.append(number)
                 number += 1
             groups.append({**settings, "params": numbers})
