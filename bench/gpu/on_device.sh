@@ -98,6 +98,7 @@ one() { # the step of a name
             collect
             [ ! -f "$GPU_OUT/ceilings.sh" ] || . "$GPU_OUT/ceilings.sh" ;;
         smoke) module smoke 75 smoke ;;
+        nccl) module nccl 60 nccl ;;
         doctor) module doctor 30 doctor ;;
         tests) tests tests 150 4 -m gpu ;;
         tests_all) tests tests_all 300 12 ;;
@@ -140,8 +141,8 @@ one() { # the step of a name
 STEPS=()
 for word in "${PLAN[@]}"; do
     case $word in
-        first) STEPS+=(probe doctor smoke beside tensor_cores gpt2 times times_torch gpt2_torch sanitizer ncu) ;;
-        check) STEPS+=(probe doctor smoke beside tensor_cores) ;;
+        first) STEPS+=(probe doctor smoke nccl beside tensor_cores gpt2 times times_torch gpt2_torch sanitizer ncu) ;;
+        check) STEPS+=(probe doctor smoke nccl beside tensor_cores) ;;
         time) STEPS+=(probe tensor_cores gpt2 times times_torch gpt2_torch times_compile gpt2_16 ncu) ;;
         *) STEPS+=("$word") ;;
     esac

@@ -49,7 +49,7 @@ if [ "$REHEARSAL" = 1 ]; then
     echo "rehearsal with $("$PY" -c 'import sys; print(sys.executable, sys.version.split()[0])')"
     good=0
     OUT=$copy/out GPU_WORK=$copy/work GPU_PYTHON=$PY bash "$copy/tree/bench/gpu/on_device.sh" --rehearse \
-        --seconds 3600 probe doctor smoke beside tensor_cores gpt2 times times_torch || good=1
+        --seconds 3600 probe doctor smoke nccl beside tensor_cores gpt2 times times_torch || good=1
     mkdir -p .gpu/rehearsal
     cp "$copy/out/"* .gpu/rehearsal/
     rm -f .gpu/rehearsal/*.part

@@ -223,6 +223,11 @@ def all_reduce_coalesced(
     return finish(list(zip(tensors, parted(whole, [n.shape for n in nodes]))), async_op)
 
 
+def zeros_at(node: Node) -> Node:
+    """Zeros of the shape and type of a value, on its device."""
+    return ops.put(ops.zeros_like(node), place_of(node.form))
+
+
 def joined(nodes: Sequence[Node]) -> Node:
     """All elements of some values in one row."""
     flat = [ops.reshape(node, (prod(node.shape),)) for node in nodes]

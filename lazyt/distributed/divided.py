@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from lazyt import ops
 from lazyt.handle.dispatch import unwrap, wrap
 from lazyt.handle.tensor import Tensor
+from lazyt.ir.forms import place_of
 from lazyt.ir.graph import Node
 from lazyt.ops.parallel import collectives as build
 from lazyt.ops.parallel import sums
@@ -203,7 +204,7 @@ def whole_norms(parts: Sequence[Tensor], divisions: Sequence[Division], norm: An
             if mine is not None:
                 number = unwrap(norm(wrap(ops.reshape(joined, divisions[mine].shape))))
             else:
-                number = ops.constant(0.0, nodes[0].dtype)
+                number = ops.put(ops.constant(0.0, nodes[0].dtype), place_of(nodes[0].form))
             number = ops.reshape(number, (1,))
             numbers_of = build.all_gather(number, ranks) if ranks.size > 1 else number
             for place, i in enumerate(some):

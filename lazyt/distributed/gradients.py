@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lazyt import ops
-from lazyt.distributed.collectives import all_reduce, finish, joined, parted, value_of
+from lazyt.distributed.collectives import (
+    all_reduce,
+    finish,
+    joined,
+    parted,
+    value_of,
+    zeros_at,
+)
 from lazyt.distributed.comm_hooks import GradBucket
 from lazyt.distributed.process_groups import ProcessGroup, ranks_of
 from lazyt.distributed.works import ReduceOp
@@ -107,7 +113,7 @@ class Buckets:
         with no_grad():
             for parameter in some:
                 if parameter.grad is None:
-                    parameter.grad = wrap(ops.zeros_like(unwrap(parameter)))
+                    parameter.grad = wrap(zeros_at(unwrap(parameter)))
             if self.hook is not None:
                 state, function = self.hook
                 last = bucket + 1 == len(self.groups)
@@ -155,7 +161,8 @@ def used_somewhere(
     parameters: Sequence[Tensor], used: set[Tensor], group: ProcessGroup
 ) -> set[Tensor]:
     """The parameters that some rank uses; waits for all."""
-    mine = tensor_of([int(p in used) for p in parameters], dtype=int32)
+    flags = [int(p in used) for p in parameters]
+    mine = tensor_of(flags, dtype=int32, device=parameters[0].device if parameters else None)
     all_reduce(mine, ReduceOp.MAX, group)
     return {p for p, flag in zip(parameters, mine.tolist()) if flag}
 

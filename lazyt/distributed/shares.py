@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from lazyt import ops
 from lazyt.autograd import grad
-from lazyt.distributed.collectives import joined, parted
+from lazyt.distributed.collectives import joined, parted, zeros_at
 from lazyt.distributed.divided import division_of
 from lazyt.distributed.process_groups import group_of, is_initialized, ranks_of
 from lazyt.errors import ArgumentError, ShapeError
@@ -158,7 +158,7 @@ class Shares:
                 continue
             losses.append(ops.detach(unwrap(loss)))
             slopes.append([
-                ops.zeros_like(unwrap(p)) if g is None else ops.detach(unwrap(g))
+                zeros_at(unwrap(p)) if g is None else ops.detach(unwrap(g))
                 for p, g in zip(leaves, found)
             ])  # fmt: skip
         with no_grad():

@@ -26,7 +26,7 @@ from lazyt.handle.pytree import flatten, unflatten
 from lazyt.handle.storage import raw
 from lazyt.handle.tape import boundaries
 from lazyt.handle.tensor import Tensor
-from lazyt.ir.forms import common_place
+from lazyt.ir.forms import common_place, place_of
 from lazyt.ir.graph import Node
 from lazyt.nn.module import Module
 from lazyt.nn.parameter import Parameter
@@ -562,7 +562,8 @@ class Unit:
     def _zeros(self, number: int) -> Node:
         entry = self.entries[number]
         dtype = self.policy.reduce_dtype or self.policy.param_dtype or entry.parameter.dtype
-        return ops.broadcast_to(ops.constant(0, dtype), entry.division.shape)
+        zeros = ops.broadcast_to(ops.constant(0, dtype), entry.division.shape)
+        return ops.put(zeros, place_of(unwrap(entry.parameter).form))
 
     def _reduced_dtype(self, node: Node) -> Node:
         dtype = self.policy.reduce_dtype

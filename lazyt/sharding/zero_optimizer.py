@@ -18,6 +18,7 @@ from lazyt.distributed.process_groups import get_global_rank, group_of, ranks_of
 from lazyt.errors import LazytError
 from lazyt.functional import namespace as lazyt
 from lazyt.handle.tensor import Tensor
+from lazyt.ir.forms import place_of
 from lazyt.ops.parallel import collectives as build
 from lazyt.optim.optimizer import Group, Optimizer, SettingError
 
@@ -224,6 +225,7 @@ class ZeroRedundancyOptimizer(Optimizer):
                     else:
                         zero = ops.constant(0, some[0].dtype)
                         row = ops.broadcast_to(zero, (sum(p.numel() for p in some),))
+                        row = ops.put(row, place_of(value_of(some[0].detach(), "parameter").form))
                     whole = build.broadcast(row, ranks, root)
                     finish(list(zip([p.detach() for p in some], parted(whole, shapes))), True)
 

@@ -54,6 +54,54 @@ print(got[1] if "shares" in kind else "well")
 dist.destroy_process_group()
 """
 
+#: What a program does beside its step, with nothing but NCCL.
+AROUND = """
+import tempfile
+from lazyt import nn
+from lazyt.distributed import functional
+from lazyt.distributed.tensor import Shard, distribute_tensor
+from lazyt.sharding import ZeroRedundancyOptimizer, checkpoint, fully_shard
+x = lazyt.full((2, 3), rank + 1.0, device=there)
+class Some(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.used, self.unused = nn.Linear(3, 1), nn.Linear(3, 1)
+    def forward(self, x):
+        return self.used(x)
+net = nn.parallel.DistributedDataParallel(Some().to(there), find_unused_parameters=True)
+net(x).sum().backward()
+assert net.module.used.weight.grad.tolist() == [[3.0] * 3] and net.module.unused.weight.grad is None
+y = lazyt.ones(2, device=there, requires_grad=True)  # its gradient is a constant
+(functional.broadcast(y, 0) * (rank + 1)).sum().backward()
+assert y.grad.tolist() == [3.0 - 3.0 * rank] * 2
+lazyt.manual_seed(5)  # one model on both ranks
+zero = nn.Linear(3, 1).to(there)
+optimizer = ZeroRedundancyOptimizer(zero.parameters(), lazyt.optim.SGD, lr=1.0)
+before = zero.bias.item()
+zero(x).mean().backward()
+optimizer.step()
+assert abs(zero.bias.item() - before + 1) < 1e-6
+shard = nn.Linear(3, 1, bias=False).to(there)  # the second rank has no row
+fully_shard(shard)
+shard(x).sum().backward()
+norm = nn.utils.clip_grad_norm_(shard.parameters(), 1.0)
+assert abs(norm.item() - 27**0.5) < 1e-6, norm
+folder = [tempfile.mkdtemp()]
+dist.broadcast_object_list(folder, 0)
+checkpoint.save({"model": shard.state_dict()}, checkpoint_id=folder[0])
+checkpoint.load({"model": shard.state_dict()}, checkpoint_id=folder[0])
+mesh = dist.init_device_mesh("cuda", (2,))
+divided = distribute_tensor(lazyt.arange(8.0, device=there).reshape(4, 2), mesh, [Shard(0)])
+assert divided.sum(0).full_tensor().tolist() == [12.0, 16.0]
+dist.barrier()
+print("well")
+dist.destroy_process_group()
+"""
+
+
+def test_what_is_around_a_step(tmp_path: Path) -> None:
+    assert run(AROUND, 2, tmp_path) == ["well"] * 2
+
 
 @pytest.mark.parametrize("kind", ["parallel", "captured parallel", "shard", "captured shard"])
 def test_two_devices_train_as_two_hosts(kind: str, tmp_path: Path) -> None:

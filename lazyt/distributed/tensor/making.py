@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from lazyt import ops
 from lazyt.distributed.device_mesh import DeviceMesh
 from lazyt.distributed.placements import Placement, Replicate
 from lazyt.distributed.process_groups import on_destroy
@@ -12,10 +13,12 @@ from lazyt.distributed.tensor.dtensor import DTensor, over
 from lazyt.distributed.tensor.layouts import layout_on, normalized, wanted_mesh
 from lazyt.functional import namespace as lazyt
 from lazyt.functional.random.generators import default_generator
+from lazyt.handle.device import check_device, place_name
 from lazyt.handle.dispatch import unwrap, wrap
 from lazyt.handle.grad_mode import no_grad
 from lazyt.handle.storage import raw
 from lazyt.handle.tensor import Tensor
+from lazyt.ir.forms import place_of
 from lazyt.ir.graph import Node
 from lazyt.ops import builders as build
 from lazyt.ops.parallel import collectives
@@ -74,8 +77,8 @@ def distribute_tensor(
                 f"mesh dimension {number}!"
             )
     layout = layout_on(mesh, given)
-    _agree_on_random_numbers(layout)
     node = raw(unwrap(tensor))
+    _agree_on_random_numbers(layout, place_of(node.form))
     for ranks, part in zip(layout.ranks, layout.parts):
         node = _handed_out(node, ranks, part, src_data_rank)
     with no_grad():
@@ -89,19 +92,20 @@ _agreed: set[tuple[Ranks, ...]] = set()
 on_destroy.append(_agreed.clear)
 
 
-def _agree_on_random_numbers(layout: Layout) -> None:
+def _agree_on_random_numbers(layout: Layout, place: str) -> None:
     """Once for a mesh: its ranks take the first one's state of the default generator, so that
-    random functions of DTensors give all of them parts of the same numbers."""
+    random functions of DTensors give all of them parts of the same numbers. It goes by the device
+    of the tensors that the ranks distribute."""
     if layout.ranks in _agreed:
         return
     _agreed.add(layout.ranks)
     if all(ranks.size == 1 for ranks in layout.ranks):
         return
-    node = raw(unwrap(default_generator.get_state()))
+    node = ops.transfer(raw(unwrap(default_generator.get_state())), place)
     for ranks in layout.ranks:
         if ranks.size > 1:
             node = collectives.broadcast(node, ranks, 0)
-    default_generator.set_state(wrap(node))
+    default_generator.set_state(wrap(ops.transfer(node, "")))
 
 
 def _handed_out(node: Node, ranks: Ranks, part: Part, root: int | None) -> Node:
@@ -192,7 +196,7 @@ def _made(
     mesh = wanted_mesh(device_mesh)
     given = normalized(placements, mesh, len(shape), "size")
     layout = layout_on(mesh, given)
-    _agree_on_random_numbers(layout)
+    _agree_on_random_numbers(layout, place_name(check_device(options.get("device"))))
     node = raw(unwrap(make(shape, **options)))
     whole = layout.but([REPLICATE] * mesh.ndim)
     with no_grad():

@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 from weakref import WeakSet
 
 from lazyt.errors import InternalError, ShapeError
+from lazyt.ir.forms import PLACED, place_of
 from lazyt.ir.graph import Node, Type, make
 from lazyt.ops import builders as build
+from lazyt.ops.leaves import put
 from lazyt.ops.registry import define_op, linear_jvp
 
 
@@ -80,6 +82,8 @@ def _evaluate(node: Node, array: Any) -> Any:
 
 def _vjp(node: Node, cotangent: Node) -> list[Node | None]:
     params: CollectiveParams = node.params
+    if node.form < PLACED:  # where a constant is not yet
+        cotangent = put(cotangent, place_of(node.form))
     if params.kind == "all_gather":
         return [reduce_scatter(cotangent, like(params))]
     if params.kind == "all_to_all":
