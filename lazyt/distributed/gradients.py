@@ -22,6 +22,7 @@ from lazyt.handle.grad_mode import no_grad
 from lazyt.handle.tape import AccumulateGrad, GradFn
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import int32
+from lazyt.ir.forms import place_of
 from lazyt.ops.parallel import collectives as build
 from lazyt.ops.parallel import sums
 from lazyt.plan import planning
@@ -53,7 +54,8 @@ class Buckets:
         first = _FIRST
         if size is None:
             running.start_made(planning.realize)
-            size = first = link_of(group._group).message
+            place = place_of(unwrap(parameters[0]).form) if parameters else ""
+            size = first = link_of(group._group, place).message
         self.size = size
         self.groups: list[list[Tensor]] = []
         self._home: dict[Tensor, tuple[int, int]] = {}

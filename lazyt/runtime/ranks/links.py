@@ -44,21 +44,25 @@ class Link(NamedTuple):
         return self.latency + nbytes / self.bandwidth
 
 
-_known: WeakKeyDictionary[Group, Link] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Group, dict[bool, Link]] = WeakKeyDictionary()
 
 
-def link_of(group: Group) -> Link:
-    """How fast a group is. All of its ranks call this at the same place of their order; the first
-    time it takes some milliseconds. Raises RankFailure."""
-    found = _known.get(group)
-    if found is None:
-        found = _known[group] = _measured(group) if group.size > 1 else Link(1e-6, 1e10)
-    return found
+def link_of(group: Group, place: str = "") -> Link:
+    """How fast a group is, for host memory or, where it has an engine for it, that of the device
+    ``place``. All of its ranks call this at the same place of their order; the first time it takes
+    some milliseconds. Raises RankFailure."""
+    known = _known.setdefault(group, {})
+    by_engine = bool(place) and group.devices is not None
+    if by_engine not in known:
+        on = place if by_engine else ""
+        known[by_engine] = _measured(group, on) if group.size > 1 else Link(1e-6, 1e10)
+    return known[by_engine]
 
 
-def _measured(group: Group) -> Link:
-    small = _seconds(group, _SMALL)
-    large = _seconds(group, _LARGE)
+def _measured(group: Group, place: str) -> Link:
+    seconds = _seconds_between_devices if place else _seconds
+    small = seconds(group, _SMALL, place)
+    large = seconds(group, _LARGE, place)
     mine = np.array([small, max(large - small, 1e-6)], np.float64)
     every = np.empty(2 * group.size, np.float64)
     group.run(
@@ -68,7 +72,7 @@ def _measured(group: Group) -> Link:
     return Link(float(latency), _LARGE * (group.size - 1) / float(longest))
 
 
-def _seconds(group: Group, nbytes: int) -> float:
+def _seconds(group: Group, nbytes: int, place: str) -> float:
     """The shortest time in which all ranks send each other so many bytes."""
     source, target = (
         np.zeros(nbytes * group.size, np.uint8),
@@ -80,5 +84,26 @@ def _seconds(group: Group, nbytes: int) -> float:
         begin = time.perf_counter()
         number = group.come_to(f"a message of {nbytes} bytes to measure the link", "a link")
         group.wait(group.start(what, source, target), number, nbytes=2 * source.nbytes)
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def _seconds_between_devices(group: Group, nbytes: int, place: str) -> float:
+    """The same between the memories of devices, with what the host does for it."""
+    from lazyt.runtime.cuda.device import device_at
+    from lazyt.runtime.ranks.device_engine import Subject
+
+    device, engine = device_at(place), group.devices
+    assert engine is not None
+    source, target = (device.allocate(nbytes * group.size) for _ in range(2))
+    what = Collective("all_to_all", (nbytes,) * group.size, (nbytes,) * group.size)
+    text, times = f"a message of {nbytes} bytes between devices to measure the link", []
+    for _ in range(_TIMES):
+        device.synchronize()
+        begin = time.perf_counter()
+        number = group.come_to(text, "a link")
+        transfer = engine.start(what, source, source.nbytes, target, Subject(text, "", number))
+        group.wait(transfer, number)
+        device.synchronize()
         times.append(time.perf_counter() - begin)
     return min(times)
