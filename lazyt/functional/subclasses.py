@@ -115,14 +115,14 @@ def converted(result: Any, cls: type[Tensor]) -> Any:
     return result
 
 
-def _defined(cls: type[Any], /, asks_when_made: bool = False, **kwargs: Any) -> None:
+def _defined(cls: type[Any], /, **kwargs: Any) -> None:
     super(Tensor, cls).__init_subclass__(**kwargs)
     if "__torch_dispatch__" in vars(cls):
         warn(
             f"{cls.__name__}.__torch_dispatch__ will not be called: lazyt has no dispatcher. "
             "Functions and methods ask __torch_function__"
         )
-    if is_overriding(cls) and not asks_when_made:  # by ``as_class``
+    if is_overriding(cls) and "_asks_when_made" not in vars(cls):  # by ``as_class``
         start()
 
 

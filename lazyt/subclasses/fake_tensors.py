@@ -138,6 +138,7 @@ class FakeTensor(Tensor):
         constant: the value, of one that a program made of numbers and did not write to.
     """
 
+    _asks_when_made = True
     fake_device: Any
     fake_mode: Any
     constant: Tensor | None

@@ -75,6 +75,7 @@ class MaskedTensor(Tensor):
     Raises DTypeError for other operands, ArgumentError for shapes that differ.
     """
 
+    _asks_when_made = True
     _mask: Tensor
 
     def __new__(cls, data: Tensor, mask: Tensor, requires_grad: bool = False) -> MaskedTensor:

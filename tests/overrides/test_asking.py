@@ -11,7 +11,7 @@ _START = """
 import lazyt
 from lazyt import nn
 from lazyt.functional.overriding import switch
-import lazyt.distributed.tensor
+import lazyt.distributed.tensor, lazyt.subclasses.fake_tensors, lazyt.subclasses.masked_tensors
 assert not switch.on
 """
 _CLASS = """

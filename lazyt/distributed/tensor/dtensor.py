@@ -107,7 +107,7 @@ def layout_of(tensor: DTensor) -> Layout:
     return _placed(tensor).layout
 
 
-class DTensor(Tensor, asks_when_made=True):
+class DTensor(Tensor):
     """A tensor whose elements the ranks of a mesh have, as its placements say.
 
     Made by ``distribute_tensor``, ``DTensor.from_local`` and functions of DTensors. All ranks call
@@ -127,6 +127,7 @@ class DTensor(Tensor, asks_when_made=True):
     """
 
     __slots__ = ()
+    _asks_when_made = True
 
     def __new__(
         cls, local_tensor: Tensor, spec: DTensorSpec, *, requires_grad: bool = False

@@ -152,6 +152,7 @@ class NestedTensor(Tensor):
     open, they are a vector.
     """
 
+    _asks_when_made = True
     ragged: Raggedness
     ragged_at: int
     shapes: list[tuple[int, ...]] | None
