@@ -41,7 +41,7 @@ from lazyt.tracing.frames import (
     names_of,
     readable_names,
     reads_all,
-    reads_itself_alone,
+    reads_others_alone,
     texts_of,
     variable_names,
 )
@@ -214,7 +214,7 @@ class Recorder:
 
     def looked(self, reason: str, where: str, nodes: Sequence[Node]) -> None:
         """The program looks at a value."""
-        if nodes and all(node.size == 0 for node in nodes):
+        if nodes and all(node.size == 0 or _is_of_python(node) for node in nodes):
             return
         self.refuse(f"it looks at a value on the way ({where}: {reason})")
 
@@ -329,6 +329,12 @@ class Recorder:
         finally:
             self.frames.paused -= 1
             self.guards.renew_iterators()
+
+
+def _is_of_python(node: Node) -> bool:
+    """Whether a value is computed from nothing but numbers and sizes that Python gave, as those of
+    ``arange(x.ndim)`` are: it is the same while the guards hold."""
+    return all(n.inputs or n.op.name in ("const", "iota") for n in topological([node]))
 
 
 def bits_of(node: Node) -> Node:
@@ -676,7 +682,9 @@ def _mentioned(codes: dict[Any, dict[str, Any]]) -> frozenset[str]:
     mine = [c for c in ours if not _is_in_method(c, "get_lr") and c.co_filename != copy.__file__]
     found = set(names_of(mine)) - {"__dict__"}
     for code in mine:  # functions that are made in it are among these if they ran
-        if "__dict__" in code.co_names and not reads_itself_alone(code, codes[code], "lazyt.optim"):
+        if "__dict__" in code.co_names and not reads_others_alone(
+            code, codes[code], "lazyt.optim", _RENEWED
+        ):
             found.add("__dict__")
     found -= variable_names(mine) & _RENEWED  # what such a variable holds is compared as it is
     if found & _BY_TEXT:

@@ -20,6 +20,7 @@ import struct
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from lazyt.config import config
@@ -32,6 +33,7 @@ from lazyt.handle.tensor import Tensor
 from lazyt.ir.forms import PLACED
 from lazyt.ir.graph import Node
 from lazyt.ops.leaves import INPUT
+from lazyt.plan.tiers import Heat
 from lazyt.runtime import events
 from lazyt.runtime.cpython import dict_tags, direct
 from lazyt.runtime.memory import Buffer
@@ -484,6 +486,7 @@ class Launch(_Part):
         prepared, inputs, outputs = self.replay.plan
         assert prepared is not None and prepared.plan is not None
         self.launcher = prepared.plan.launcher
+        self._plan = prepared.plan
         self._plan_code = prepared.plan.code  # once: another thread may replace it
         self._fixed, self._sources, self._outputs = [*prepared.fixed], inputs, outputs
         self.roots: list[Any] = []
@@ -497,9 +500,12 @@ class Launch(_Part):
         Raises CannotWrite for plans that a fast path does not launch.
         """
         code, sources = self._plan_code, self._sources
+        if code.heat is not None:
+            self.names.table.update(hot=self._plan, hot_code=code)
+            self.require("hot.code is hot_code")
         if self.launcher is None and code.executable is None:
             refuse("a plan without kernels")
-        if code.heat is not None:
+        if code.heat is not None and type(code.heat) is not Heat:
             refuse("a plan that may get other kernels soon")
         if self.launcher is not None and not self.launcher.is_direct:
             refuse("a plan without kernels, with results on the host, or of a registered target")
@@ -605,7 +611,12 @@ class Launch(_Part):
             pack=struct.Struct(f"{len(order)}P").pack_into,
         )  # fmt: skip
         self.add(f"pack(slots, 0, {', '.join(order)})")
-        self.both("run()")
+        heat = self._plan_code.heat
+        if heat is None:
+            self.both("run()")
+        else:  # it counts runs, and has the plan get kernels for its sizes
+            self.names.table.update(clock_now=perf_counter, note=heat.note)
+            self.both("begin = clock_now()", "run()", "note(hot, clock_now() - begin)")
         self._write_verification()
 
     def _write_verification(self) -> None:

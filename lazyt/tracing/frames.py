@@ -15,7 +15,7 @@ import os
 import re
 import sys
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -245,28 +245,62 @@ def _bare_names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(bare), frozenset(other)
 
 
-def reads_itself_alone(code: types.CodeType, table: Mapping[str, Any], home: str) -> bool:
-    """Whether a method reads ``__dict__`` of its own object and class alone, and that is of no
-    class of the package ``home``. Functions that are made in it do not count.
+def reads_others_alone(
+    code: types.CodeType, table: Mapping[str, Any], home: str, names: frozenset[str]
+) -> bool:
+    """Whether all that code reads by ``__dict__`` is something else than attributes ``names`` of
+    objects of the package ``home``. Functions that are made in it do not count.
+
+    It asks for other names, or which names there are; or it is a method that reads its own object
+    and class, which are of no class of the package.
 
     Args:
         table: the globals of the code.
     """
+    steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
+    is_outside: bool | None = None
+    for place, step in enumerate(steps):
+        if step.argval != "__dict__" or step.opcode not in dis.hasname:
+            continue
+        if step.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
+            return False
+        if _is_for_others(steps[place + 1 : place + 3], names):
+            continue
+        before = steps[place - 1] if place else None
+        if before is None or before.argval not in ("self", "__class__"):
+            return False
+        if is_outside is None:
+            is_outside = _is_method_outside(code, table, home)
+        if not is_outside:
+            return False
+    return True
+
+
+def _is_for_others(steps: Sequence[dis.Instruction], names: frozenset[str]) -> bool:
+    """Whether what a dict is loaded for is none of ``names``: ``key in it``, ``it["key"]`` or
+    ``it.get("key", ...)``.
+
+    Args:
+        steps: the two instructions that come next.
+    """
+    first, second = steps[0], steps[-1]
+    if first.opname == "CONTAINS_OP":
+        return True
+    if first.opname == "LOAD_CONST" and second.opname == "BINARY_SUBSCR":
+        return first.argval not in names
+    is_get = first.opname in ("LOAD_ATTR", "LOAD_METHOD") and first.argval == "get"
+    return is_get and second.opname == "LOAD_CONST" and second.argval not in names
+
+
+def _is_method_outside(code: types.CodeType, table: Mapping[str, Any], home: str) -> bool:
+    """Whether code is that of a method of a class that no class of a package inherits from, and
+    that inherits from none of them."""
     owner: Any = None
     for name in code.co_qualname.partition(".<locals>")[0].split(".")[:-1]:
         owner = table.get(name) if owner is None else vars(owner).get(name)
         if not isinstance(owner, type):
             return False
-    if owner is None or any(_is_from(kind, home) for kind in _subclasses(owner)):
-        return False
-    before = None
-    for step in dis.get_instructions(code):
-        if step.argval == "__dict__" and step.opcode in dis.hasname:
-            own = before is not None and before.argval in ("self", "__class__")
-            if not own or step.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
-                return False
-        before = step
-    return True
+    return owner is not None and not any(_is_from(kind, home) for kind in _subclasses(owner))
 
 
 def _is_from(kind: type, home: str) -> bool:

@@ -34,6 +34,7 @@ from lazyt.plan import planning
 from lazyt.plan.build import lock as build_lock
 from lazyt.plan.graph_keys import number_graph, structure_of
 from lazyt.plan.steps import draw
+from lazyt.plan.tiers import Heat
 from lazyt.runtime import events
 from lazyt.runtime.cpython import forks
 from lazyt.runtime.cpython.interrupts import handling
@@ -278,14 +279,16 @@ class CaptureHistory:
 
 
 #: Fast paths of one function; misses after which one is made anew, at most.
-_MOST_FAST_PATHS, _FAST_PATH_PATIENCE = 8, 64
+_MOST_FAST_PATHS, _FAST_PATH_PATIENCE = 64, 64
+#: Runs of a plan for any size after which it has a fast path: some sizes never come again.
+_LEAST_RUNS = 8
 
 
 class FastPaths:
-    """The fast paths of one captured function, those that were used last first.
+    """The fast paths of one captured function.
 
     Attributes:
-        calls: their functions.
+        calls: their functions, first the one that is likely to fit, then those made last.
 
     Args:
         opening: which objects among the arguments are flattened.
@@ -295,6 +298,18 @@ class FastPaths:
         self._opening = opening
         self.calls: list[Callable[..., Any]] = []
         self._known: dict[Replay, _Attempts] = {}
+        self._last: Callable[..., Any] | None = None
+        self._after: dict[Callable[..., Any], Callable[..., Any]] = {}
+
+    def advance(self, call: Callable[..., Any]) -> None:
+        """One of several was taken. The next to be tried is the one that was taken after it before,
+        as sizes of a loop come in the same order again."""
+        if self._last is not None:
+            self._after[self._last] = call
+        self._last = call
+        likely = self._after.get(call)
+        if likely is not None and likely is not self.calls[0]:
+            self.calls = [likely, *(c for c in self.calls if c is not likely)]
 
     def forget(self, replays: Sequence[Replay]) -> None:
         """Drops the fast paths of replays that no call can have any more."""
@@ -305,6 +320,9 @@ class FastPaths:
     def _list(self) -> None:
         found = [c.fast_path.call for c in self._known.values() if c.fast_path is not None]
         self.calls = found[::-1]
+        known = set(found)
+        self._after = {a: b for a, b in self._after.items() if a in known and b in known}
+        self._last = self._last if self._last in known else None
 
     def follow(
         self, replay: Replay, shape: Any, leaves: Sequence[Any], outcome: Outcome,
@@ -316,8 +334,11 @@ class FastPaths:
         soon there is none yet, and the run does not count.
         """
         prepared = replay.plan[0] if replay.plan is not None else None
-        if prepared is not None and (prepared.plan is None or prepared.plan.code.heat is not None):
-            return
+        if prepared is not None:
+            heat = None if prepared.plan is None else prepared.plan.code.heat
+            is_soon = heat is not None and not (type(heat) is Heat and heat.runs >= _LEAST_RUNS)
+            if prepared.plan is None or is_soon:
+                return
         attempts = self._known.get(replay)
         if attempts is None:
             if len(self._known) >= _MOST_FAST_PATHS:
@@ -416,9 +437,12 @@ class Captured:
             return self.function(*args, **kwargs)
         try:
             with self._lock:
-                for call in self._fast_paths.calls:
+                calls = self._fast_paths.calls
+                for call in calls:
                     result = call(args, kwargs)
                     if result is not MISSED:
+                        if len(calls) > 1:
+                            self._fast_paths.advance(call)
                         return result
             return self._call(args, kwargs)
         except Interrupted as stop:

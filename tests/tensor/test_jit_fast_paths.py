@@ -363,3 +363,26 @@ def test_what_a_step_costs() -> None:
 
     assert best(step, x, y) < 100e-6
     assert best(chain, numbers(100)) < 15e-6
+
+
+def test_sizes_that_take_turns() -> None:
+    step = lt.jit(lambda x: (x * 2 + 1).cumsum(0)[-1])
+    sizes = range(3, 15)
+    for size in sizes:
+        for _ in range(3):
+            step(lt.ones(size))
+    lt.wait_for_compiler(60)
+    for turn in range(30):
+        for size in sizes:
+            assert step(lt.full((size,), float(turn))).item() == size * (2 * turn + 1)
+        if turn % 10 == 9:
+            lt.wait_for_compiler(60)
+    paths = step._fast_paths
+    assert len(paths.calls) == len(sizes)
+    # Each is tried first where it fits.
+    tried = []
+    for size in [*sizes, *sizes]:
+        first = paths.calls[0]
+        assert step(lt.ones(size)).item() == 3 * size
+        tried.append(first is paths._last)
+    assert all(tried[1:])

@@ -144,3 +144,22 @@ def test_looks_at_no_elements() -> None:
     for n in range(5):
         assert captured(lt.full((3,), float(n))).tolist() == [2.0 * n] * 3
     assert captured.why() == ["captured"]
+
+
+@pytest.mark.lazy
+def test_looks_at_numbers_that_python_gave() -> None:
+    def function(x: lt.Tensor, scale: int) -> lt.Tensor:
+        axes = lt.arange(1, x.ndim)
+        dims = [int(axis) for axis in axes.tolist()]
+        return (x * scale).sum(dims) + axes.sum()
+
+    captured = lt.jit(function)
+    for n in range(9):
+        x, scale = lt.full((2, 3, 1 + n // 6), float(n)), 1 + n // 3
+        assert captured(x, scale).tolist() == function(x, scale).tolist()
+    assert {*captured.why()} >= {"captured"} and not any("looks" in w for w in captured.why())
+
+    looked = lt.jit(lambda x: x + sum((lt.arange(2) + x.round()).tolist()))
+    for n in range(6):
+        assert looked(lt.full((2,), float(n))).tolist() == [3.0 * n + 1] * 2
+    assert "looks at a value" in looked.why()[-1]

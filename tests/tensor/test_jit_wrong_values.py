@@ -314,3 +314,56 @@ def test_functions_within_that_read_the_dict_of_an_object(called: bool) -> None:
     found, reasons = run(True)
     assert found == run(False)[0]
     assert ("captured" in reasons) is not called, reasons
+
+
+_STEPS: dict[str, tuple[Callable[[Any], float], bool]] = {
+    "another key": (lambda adam: adam.__dict__["defaults"]["lr"], True),
+    "get of another key": (lambda adam: adam.__dict__.get("defaults", {})["lr"], True),
+    "whether there is one": (lambda adam: 1.0 + ("state" in adam.__dict__), True),
+    "the key": (lambda adam: _count(adam.__dict__["state"]), False),
+    "get of the key": (lambda adam: _count(adam.__dict__.get("state")), False),
+    "get of any key": (lambda adam: _count(adam.__dict__.get(_itself("state", ""))), False),
+    "all of it": (lambda adam: _count(_itself(adam.__dict__, "lr")["state"]), False),
+    "all of it, returned": (lambda adam: _count(_dict_of(adam)["state"]), False),
+}  # fmt: skip
+
+
+def _count(states: Any) -> float:
+    return 1.0 + sum(float(state["step"]) for state in states.values())
+
+
+def _itself(value: Any, _: str) -> Any:
+    return value
+
+
+def _dict_of(value: Any) -> Any:
+    return value.__dict__
+
+
+@pytest.mark.lazy
+@pytest.mark.filterwarnings("ignore:lazyt.jit leaves")
+@pytest.mark.parametrize("name", _STEPS)
+def test_what_is_read_of_the_dict_of_an_optimizer(name: str) -> None:
+    read, is_captured = _STEPS[name]
+
+    def run(jit: bool) -> tuple[list[Any], list[str]]:
+        w = lt.ones(2, requires_grad=True)
+        adam = lt.optim.Adam([w], lr=0.5)
+
+        def step(x: Any) -> Any:
+            adam.zero_grad()
+            loss = (w * x).sum() * read(adam)
+            loss.backward()
+            adam.step()
+            return loss
+
+        function: Any = lt.jit(step) if jit else step
+        found = []
+        for n in range(7):
+            adam.defaults["lr"] = 0.5 + n // 4
+            found.append((function(lt.ones(2) * n).item(), w.tolist()))
+        return found, function.why() if jit else []
+
+    found, reasons = run(True)
+    assert found == run(False)[0]
+    assert ("captured" in reasons) is is_captured, reasons
