@@ -56,7 +56,8 @@ class Called:
 
 
 class Allowed(Called):
-    """A class of the user's, whose objects may be made and given their attributes."""
+    """A class or function that the user allowed: it may be a value, and objects of a class may be
+    made and given their attributes."""
 
     __slots__ = ()
 
@@ -107,9 +108,9 @@ class Machine:
         raise CheckpointError("the pickle inside ends too early")
 
     def _finish(self) -> Any:
-        if len(self._stack) != 1 or isinstance(self._stack[0], Called):
+        if len(self._stack) != 1 or type(self._stack[0]) is Called:
             raise CheckpointError("the pickle inside is damaged: it leaves no single value")
-        return self._stack[0]
+        return _as_value(self._stack[0])
 
     def _step(self, name: str, argument: Any) -> None:
         stack = self._stack
@@ -143,10 +144,11 @@ class Machine:
         return values
 
     def _values(self, values: list[Any]) -> list[Any]:
-        """What goes into containers: no functions, which only stand among arguments."""
-        if any(isinstance(value, Called) for value in values):
-            raise CheckpointError("the pickle inside holds a function or class as a value")
-        return values
+        """What goes into containers: no functions, which only stand among arguments, but those that
+        the user allowed."""
+        if not any(isinstance(value, (Called, tuple)) for value in values):
+            return values
+        return [_as_value(value) for value in values]
 
     def _pop(self) -> Any:
         return self._plain([self._stack.pop()])[0]
@@ -214,7 +216,7 @@ class Machine:
         target = self._stack[-1]
         if not isinstance(target, (dict, OrderedDict)):
             raise TypeError(f"items are set in a {type(target).__name__}")
-        self._values(items)
+        items = self._values(items)
         _require_bounded(items[::2])
         for key, value in zip(items[::2], items[1::2], strict=True):
             target[key] = value
@@ -250,7 +252,7 @@ class Machine:
         if not isinstance(called, Called) or not isinstance(arguments, tuple):
             raise CheckpointError(f"the pickle inside calls a {type(called).__name__}")
         if not called.takes_functions:
-            self._values([*arguments])
+            arguments = tuple(self._values([*arguments]))
         _require_bounded(arguments)
         self._made(called, called.function(*arguments))
 
@@ -277,6 +279,20 @@ class Machine:
             target.__dict__.update(state)
         else:
             raise CheckpointError(f"the pickle inside sets attributes of a {type(target).__name__}")
+
+
+def _as_value(value: Any) -> Any:
+    """``value``, or what the user allowed in the place of its name, also in a tuple of such.
+
+    Raises CheckpointError for the name of anything else.
+    """
+    if isinstance(value, Allowed):
+        return value.function
+    if isinstance(value, Called):
+        raise CheckpointError("the pickle inside holds a function or class as a value")
+    if type(value) is tuple and any(isinstance(part, Called) for part in value):
+        return tuple([part if isinstance(part, tuple) else _as_value(part) for part in value])
+    return value
 
 
 def _require_bounded(values: Sequence[Any]) -> None:

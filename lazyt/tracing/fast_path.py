@@ -402,3 +402,18 @@ class Text:
         """What the effects and the results are made of."""
         yield from (part for _, part in self.replay.effects)
         yield from self.replay.results
+
+
+class Part:
+    """What writes one part of a ``Text`` has at hand."""
+
+    def __init__(self, text: Text) -> None:
+        self.text, self.names, self.bind = text, text.names, text.bind
+        self.lines, self.quick = text.lines, text.quick
+        self.add, self.both, self.require = text.add, text.both, text.require
+        self.replay, self.parts, self.leaves = text.replay, text.parts, text.leaves
+        self.given, self.stores, self.nodes, self.first = (
+            text.given, text.stores, text.nodes, text.first
+        )  # fmt: skip
+        self.arguments, self.captured, self.checked = text.arguments, text.captured, text.checked
+        self.makers, self.gradients, self.attached = text.makers, text.gradients, text.attached

@@ -44,6 +44,7 @@ from lazyt.tracing.fast_path import (
     Admission,
     Cell,
     FastPath,
+    Part,
     Snapshot,
     Text,
     is_ours,
@@ -72,22 +73,7 @@ def refuse(what: str) -> NoReturn:
     raise CannotWrite(what)
 
 
-class _Part:
-    """What writes one part of a ``Text`` has at hand."""
-
-    def __init__(self, text: Text) -> None:
-        self.text, self.names, self.bind = text, text.names, text.bind
-        self.lines, self.quick = text.lines, text.quick
-        self.add, self.both, self.require = text.add, text.both, text.require
-        self.replay, self.parts, self.leaves = text.replay, text.parts, text.leaves
-        self.given, self.stores, self.nodes, self.first = (
-            text.given, text.stores, text.nodes, text.first
-        )  # fmt: skip
-        self.arguments, self.captured, self.checked = text.arguments, text.captured, text.checked
-        self.makers, self.gradients, self.attached = text.makers, text.gradients, text.attached
-
-
-class Tests(_Part):
+class Tests(Part):
     """Writes the tests. Locals of the text: ``a0`` ... leaves of the arguments; ``s3``, ``n3``,
     ``d3`` storage, node and buffer of the tensor that was given with number 3; ``e0`` ... reusable
     tensors of fresh storages, with ``f0`` whether they are free.
@@ -467,7 +453,7 @@ class Tests(_Part):
                 self.both(f"{e} = reusable[{place}]", f"f{fresh} = {free}")
 
 
-class Launch(_Part):
+class Launch(Part):
     """Writes what Python computes at every call, the buffers, and the plan. Locals: ``c0`` ... what
     Python gave anew, ``b0`` ... buffers of the plan's outputs, ``l3`` the leaf below the gradient
     mark of tensor 3.
@@ -783,7 +769,7 @@ class Launch(_Part):
         return floats and unshared and isinstance(root, int) and holder in self.captured
 
 
-class Results(_Part):
+class Results(Part):
     """Writes what the function leaves behind. Locals: ``r0`` ... fresh storages, ``t0`` ... tensors
     of the result.
 

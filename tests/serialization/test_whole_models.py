@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import lazyt as lt
+import lazyt.nn.functional as F
 from lazyt import nn
 from lazyt.errors import CheckpointError, LazytError
 
@@ -109,3 +110,32 @@ def test_what_cannot_be_read_is_said() -> None:
     )
     with pytest.raises(CheckpointError):
         lt.load(wrong, weights_only=False)
+
+
+def test_functions_that_the_user_allows() -> None:
+    class_and_functions = [Net, nn.Linear, F.relu, F.gelu]
+    net = Net()
+    net.activation = F.relu  # type: ignore[assignment]
+    net.words = [F.gelu, (F.relu, "b")]  # type: ignore[list-item]
+    with pytest.raises(CheckpointError):
+        lt.load(saved(net))
+    with lt.serialization.safe_globals(class_and_functions):
+        found = lt.load(saved(net))
+        assert found.activation is F.relu and found.words == [F.gelu, (F.relu, "b")]
+        assert lt.load(saved({"f": F.gelu})) == {"f": F.gelu} and lt.load(saved(F.relu)) is F.relu
+    with lt.serialization.safe_globals([Net, nn.Linear]), pytest.raises(CheckpointError):
+        lt.load(saved(net))
+
+
+def test_a_transformer_encoder_holds_its_activation() -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, 0.0)
+    kinds = [
+        nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention, nn.ModuleList,
+        nn.Linear, nn.Dropout, nn.LayerNorm, F.relu,
+        nn.modules.linear.NonDynamicallyQuantizableLinear,
+    ]  # fmt: skip
+    encoder = nn.TransformerEncoder(layer, 2)
+    with lt.serialization.safe_globals(kinds):
+        found = lt.load(saved(encoder))
+    x = lt.randn(3, 2, 8)
+    assert lt.equal(found(x), encoder(x))

@@ -368,21 +368,24 @@ def test_what_a_step_costs() -> None:
 def test_sizes_that_take_turns() -> None:
     step = lt.jit(lambda x: (x * 2 + 1).cumsum(0)[-1])
     sizes = range(3, 15)
-    for size in sizes:
-        for _ in range(3):
-            step(lt.ones(size))
-    lt.wait_for_compiler(60)
-    for turn in range(30):
-        for size in sizes:
-            assert step(lt.full((size,), float(turn))).item() == size * (2 * turn + 1)
-        if turn % 10 == 9:
-            lt.wait_for_compiler(60)
-    paths = step._fast_paths
-    assert len(paths.calls) == len(sizes)
-    # Each is tried first where it fits.
-    tried = []
-    for size in [*sizes, *sizes]:
-        first = paths.calls[0]
-        assert step(lt.ones(size)).item() == 3 * size
-        tried.append(first is paths._last)
-    assert all(tried[1:])
+    with lt.config.override(tier=1):  # kernels for these sizes, and then for any
+        for turn in range(16):
+            for size in sizes:
+                assert step(lt.full((size,), float(turn))).item() == size * (2 * turn + 1)
+        paths = step._fast_paths
+        assert len(paths.calls) == len(sizes)
+        # Each is tried first where it fits.
+        tried = []
+        for size in [*sizes, *sizes]:
+            first = paths.calls[0]
+            assert step(lt.ones(size)).item() == 3 * size
+            tried.append(first is paths._last)
+        assert all(tried[1:])
+        # Runs of fast paths count, too: sizes that come back get kernels of their own.
+        before = [call for call in paths.calls if "hot_code" in call.__globals__]
+        assert before
+        for turn in range(60):
+            for size in sizes:
+                assert step(lt.full((size,), float(turn))).item() == size * (2 * turn + 1)
+        after = [call for call in paths.calls if "hot_code" in call.__globals__]
+        assert len(paths.calls) == len(sizes) and len(after) < len(before)
