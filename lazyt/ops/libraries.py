@@ -24,7 +24,7 @@ import numpy as np
 from lazyt.errors import DTypeError, GradientError, InternalError, ShapeError
 from lazyt.ir.dtypes import float32, float64
 from lazyt.ir.factorizations.evaluation import evaluate
-from lazyt.ir.factorizations.sizes import is_small
+from lazyt.ir.factorizations.sizes import is_kernel
 from lazyt.ir.graph import Node, Type, make
 from lazyt.ops import builders as build
 from lazyt.ops.compositions import batch_all, zeros_like
@@ -646,7 +646,7 @@ def _infer_small(params: LibraryParams, *inputs: Node) -> Type:
     found = _infer(params, *inputs)
     if found.dtype not in (float32, float64):
         raise DTypeError(f"{params.routine}: no kernel for {found.dtype.name}")
-    if not is_small(*params, [item.shape for item in inputs]):
+    if not is_kernel(*params, [item.shape for item in inputs]):
         raise ShapeError(f"{params.routine}: no kernel for {list(inputs[0].shape)}")
     return found
 

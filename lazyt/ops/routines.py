@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lazyt.ir.dtypes import float32, float64
-from lazyt.ir.factorizations.sizes import is_small
+from lazyt.ir.factorizations.sizes import is_kernel
 from lazyt.ir.forms import PLACED
 from lazyt.ir.graph import Node, Shape, make
 from lazyt.ops import builders as build
@@ -619,7 +619,7 @@ def _is_kernel(routine: str, mode: str, operands: Sequence[Node]) -> bool:
     return (
         first.dtype in (float32, float64)
         and all(item.form >= PLACED and item.size for item in operands)
-        and is_small(routine, mode, [item.shape for item in operands])
+        and is_kernel(routine, mode, [item.shape for item in operands])
     )
 
 

@@ -1,4 +1,4 @@
-"""Factorizations of small matrices by kernels: bits, errors, hostile matrices, neighbours."""
+"""Factorizations of matrices by kernels: bits, errors, hostile matrices, neighbours."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import pytest
 import lazyt
 from lazyt import linalg, ops
 from lazyt.ir.factorizations.evaluation import evaluate
-from lazyt.ir.factorizations.sizes import LARGEST, MODES
+from lazyt.ir.factorizations.sizes import LARGEST, LARGEST_WHOLE, MODES, WHOLE
 
 Array = np.ndarray[Any, Any]
+#: Of those that are taken one at a time: ends of vectors, of groups of six rows, and of panels.
+LARGER = [(33, 33), (40, 40), (47, 47), (64, 64), (33, 70), (70, 41)]
 SIZES = [(1, 1), (2, 2), (3, 3), (5, 5), (8, 8), (5, 3), (3, 5), (32, 7), (7, 32)]
-WIDE = [(m, n) for m, n in SIZES if m != n]
 #: How many matrices of each batch are hostile.
 HOSTILE = 12
 
@@ -75,7 +76,8 @@ CASES = [
     (routine, mode, size)
     for routine in MODES
     for mode in MODES[routine]
-    for size in (SIZES if routine in ("lu", "qr", "svd") else set(SIZES) - set(WIDE))
+    for size in [*SIZES, *(LARGER if routine in WHOLE else ())]
+    if size[0] == size[1] or routine in ("lu", "qr", "svd")
 ]
 
 
@@ -92,6 +94,50 @@ def test_kernels_have_the_bits_of_the_interpreter(
             np.testing.assert_allclose(a, b, rtol=1e-5 if dtype is np.float32 else 1e-14)
         else:
             assert same_bits(a, b)
+
+
+@pytest.mark.parametrize("routine", sorted(WHOLE))
+@pytest.mark.parametrize("threads", [1, 2])
+def test_threads_share_one_matrix(routine: str, threads: int) -> None:
+    before = lazyt.get_num_threads()
+    lazyt.set_num_threads(threads)
+    try:
+        a = matrices(257, 257, np.float32, 13)[12:]
+        found = by_kernel(routine, next(iter(MODES[routine])), *operands(routine, a))
+    finally:
+        lazyt.set_num_threads(before)
+    expected = evaluate(routine, next(iter(MODES[routine])), *operands(routine, a))
+    exact = [0] if routine == "slogdet" else range(len(found))
+    assert all(same_bits(found[i], expected[i]) for i in exact)
+
+
+@pytest.mark.parametrize("size", [100, 300])
+def test_larger_equations_are_solved(size: int) -> None:
+    rng = np.random.default_rng(size)
+    a = rng.standard_normal((2, size, size))
+    b = rng.standard_normal((2, size, 40))
+    x, info = by_kernel("solve", "plain", a, b)
+    scale = np.abs(a).sum(-1).max() * np.abs(x).max()
+    assert np.abs(a @ x - b).max() < 4e-16 * size * scale and not info.any()
+    (inverse, _), square = by_kernel("inv", "plain", a), positive(a)
+    assert np.abs(inverse @ a - np.eye(size)).max() < 1e-16 * size * np.linalg.cond(a).max()
+    factor, info = by_kernel("cholesky", "plain", square)
+    assert not info.any() and (np.triu(factor, 1) == 0).all()
+    np.testing.assert_allclose(factor @ factor.swapaxes(1, 2), square, atol=1e-16 * size**2)
+    np.testing.assert_allclose(by_kernel("det", "plain", a)[0], np.linalg.det(a), rtol=1e-9)
+
+
+def test_larger_matrices_fail_as_small_ones() -> None:
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((3, 50, 50))
+    square = positive(a)
+    square[1, 40, 40] = -1
+    factor, info = by_kernel("cholesky", "plain", square)
+    assert info.tolist() == [0, 41, 0]
+    np.testing.assert_array_equal(factor[1], np.tril(square[1]))
+    a[2, :, 7] = 0
+    x, info = by_kernel("inv", "plain", a)
+    assert info.tolist() == [0, 0, 8] and np.isnan(x[2]).all() and np.isfinite(x[:2]).all()
 
 
 @pytest.mark.parametrize(("routine", "mode"), [(r, m) for r in MODES for m in MODES[r]])
@@ -184,7 +230,7 @@ def test_equations_are_solved(size: int) -> None:
 
 def test_larger_complex_and_empty_matrices_go_to_the_library() -> None:
     for a in (
-        lazyt.eye(LARGEST + 1),
+        lazyt.eye(LARGEST_WHOLE + 1),
         lazyt.eye(3, dtype=lazyt.complex64),
         lazyt.zeros(0, 3, 3),
     ):

@@ -9,7 +9,7 @@ from lazyt.codegen.c.family import Expressions
 from lazyt.codegen.loops.forms import SERIAL_WORK
 from lazyt.errors import LazytError
 from lazyt.ir.dtypes import DType, order_numbers
-from lazyt.ir.factorizations.sizes import MODES, flops
+from lazyt.ir.factorizations.sizes import MODES, flops, is_whole
 from lazyt.ir.fourier.tables import KINDS, row_sizes
 from lazyt.ir.kernel import CallPhase, CustomPhase
 
@@ -100,15 +100,16 @@ def _linalg_c(phase: CallPhase, e: Expressions) -> list[ct.Node]:
     batch, m, n, sides, results, scratch = (given[key] for key in given)
     if not batch:
         return []
-    suffix = source.dtype.suffix
-    routine = f"lz_la_{name}_{suffix}"
+    suffix, form = source.dtype.suffix, "lw" if is_whole(name, m, n, sides) else "la"
+    routine = f"lz_{form}_{name}_{suffix}"
     e.used.add(routine)
     second = ct.name(phase.reads[1]) if len(phase.reads) > 1 else ct.name(source.name)
     serial = batch * flops(name, mode, m, n, sides) < SERIAL_WORK
     numbers = map(ct.integer, (batch, m, n, sides, MODES[name][mode], results, scratch))
     buffers = [ct.name(source.name), second, ct.name(target.name), *map(ct.name, phase.work)]
     threads = ct.integer(1) if serial else ct.name("threads")
-    return [e.prelude(f"lz_la_batch_{suffix}", ct.name(routine), *numbers, *buffers, threads)]
+    batched = f"lz_{form}_batch_{suffix}"
+    return [e.prelude(batched, ct.name(routine), *numbers, *buffers, threads)]
 
 
 # Kernels of users' own.

@@ -935,7 +935,8 @@ class Encoder:
         (m, n), *rest = [item.shape[-2:] for item in node.inputs]
         sides = rest[0][1] if rest else 0
         batch = math.prod(node.shape[:-1])
-        sizes = sizes_of(routine, [item.shape for item in node.inputs], node.shape[-1])
+        shapes = [item.shape for item in node.inputs]
+        sizes = sizes_of(routine, shapes, node.shape[-1], node.dtype)
         work = batch * flops(routine, mode, m, n, sides)
         begin = self._begin(linalg_of(routine, node.dtype), to.block)
         self._words += (

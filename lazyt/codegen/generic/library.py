@@ -17,6 +17,7 @@ from typing import NamedTuple
 from lazyt.codegen.generic.primitives import group_of, primitive_c, primitives
 from lazyt.codegen.prelude import function_names, sections_for
 from lazyt.ir.dtypes import ALL, DType, bool_, float32, float64, int64, running_dtype, uint32
+from lazyt.ir.factorizations.sizes import WHOLE
 from lazyt.ir.program import KernelSource, Program
 
 _FOLDER = Path(__file__).parent
@@ -33,7 +34,7 @@ _COMPARED = {"argmax": ">", "argmin": "<"}
 
 #: Functions that sort: short rows, and long ones with the order or without.
 _SORTS = ("short", "order", "values")
-#: Factorizations of small matrices, those together that share most of their text.
+#: Factorizations, those together that share most of their text.
 _MATRICES = (
     ("cholesky", "triangular"), ("solve", "inv", "lu", "det", "slogdet"), ("qr",), ("eigh",),
     ("svd",),
@@ -54,7 +55,7 @@ def fourier_of(dtype: DType) -> str:
 
 
 def linalg_of(routine: str, dtype: DType) -> str:
-    """What C calls the function that factorizes small matrices."""
+    """What C calls the function that factorizes matrices."""
     return f"lz_generic_{routine}_{dtype.suffix}"
 
 
@@ -384,8 +385,11 @@ def _source(functions: tuple[str, ...], vector_bytes: int) -> tuple[KernelSource
     elif unit.op == "linalg":
         suffix = unit.dtype.suffix
         routines = [f.removeprefix("lz_generic_").removesuffix(f"_{suffix}") for f in functions]
-        body = "".join([_read("linalg.c").replace("@R", name) for name in routines])
-        body = body.replace("@S", suffix)
+        before, alone, after = re.split(r"^//@\n", _read("linalg.c"), flags=re.MULTILINE)
+        body = ""
+        for name in routines:
+            text = before + (alone if name in WHOLE else "") + after
+            body += text.replace("@R", name).replace("@S", suffix)
     elif unit.op == "contract":
         body, more = _contract_text(unit.dtype, vector_bytes)
         helpers |= more

@@ -246,7 +246,7 @@ def lower_fourier(group: Group, buffers: Buffers, wide: bool = False) -> list[An
     return phases
 
 
-# Lowers factorizations of small matrices: the same, and one call for all matrices.
+# Lowers factorizations: the same, and one call for all matrices.
 
 
 def lower_linalg(group: Group, buffers: Buffers) -> list[AnyPhase]:
@@ -256,7 +256,7 @@ def lower_linalg(group: Group, buffers: Buffers) -> list[AnyPhase]:
     phases, reads = _in_memory(node, buffers)
     routine, mode = node.params
     shapes = [source.shape for source in node.inputs]
-    sizes = sizes_of(routine, shapes, node.shape[-1])
+    sizes = sizes_of(routine, shapes, node.shape[-1], node.dtype)
     batch = math.prod(node.shape[:-1])
     work = _scratch(buffers, node.dtype, (room_for_matrices(sizes, batch, node.dtype),))
     sides = shapes[1][-1] if len(shapes) > 1 else 0

@@ -30,7 +30,7 @@ _DOTS = re.compile(r"lz_dots_[a-z0-9]+?_(\d+)x(\d+)v\d+(?:apart|cached)?$")
 _ROWS = re.compile(r"lz_(rows|finite|reach)_[a-z]+\d+(?:_(\d+)x(\d+)v\d+p\d+)?$")
 _MOVE = re.compile(r"lz_(turn|panel|spread)_[a-z]+\d+_v(\d+)$")
 _FOURIER = re.compile(r"lz_fourier_f(?:32|64)$")
-_LINALG = re.compile(r"lz_la_batch_f(?:32|64)$")
+_LINALG = re.compile(r"lz_l(a|w)_batch_f(?:32|64)$")
 _BESIDE = re.compile(r"lz_beside_[a-z]+\d+_(\d+)x(\d+)g(\d+)v(\d+)$")
 
 
@@ -46,8 +46,9 @@ def tile_accesses(name: str, arguments: Sequence[Any]) -> list[Access] | None:
     """The accesses of a call; None for other functions, none at all where it is not understood."""
     if _FOURIER.match(name):
         return _transform(arguments)
-    if _LINALG.match(name):
-        return _matrices(arguments)
+    factorized = _LINALG.match(name)
+    if factorized:
+        return _matrices(arguments, alone=factorized[1] == "w")
     tile, move, lay = _TILE.match(name), _MOVE.match(name), _LAY.match(name)
     dots, lines, mat = _DOTS.match(name), _ROWS.match(name), _MAT.match(name)
     beside = _BESIDE.match(name)
@@ -111,8 +112,9 @@ def _transform(arguments: Sequence[Any]) -> list[Access]:
     return [_whole(place, size) for place, size in zip((x, table, y, work), sizes)]
 
 
-def _matrices(arguments: Sequence[Any]) -> list[Access]:
-    """``(routine, batch, m, n, k, mode, results, scratch, a, b, y, work, threads)``."""
+def _matrices(arguments: Sequence[Any], alone: bool) -> list[Access]:
+    """``(routine, batch, m, n, k, mode, results, scratch, a, b, y, work, threads)``; with ``alone``
+    of matrices one at a time."""
     places = [a for a in arguments if isinstance(a, Pointer)]
     forms = [a for a in arguments if isinstance(a, Form)]
     try:
@@ -120,7 +122,7 @@ def _matrices(arguments: Sequence[Any]) -> list[Access]:
         dtype = {4: float32, 8: float64}[places[0].item]
     except (IndexError, KeyError, ValueError):
         return []
-    sizes = Sizes(m * n, n * k, results, scratch)
+    sizes = Sizes(m * n, n * k, results, scratch, alone)
     counts = (
         batch * m * n, batch * n * k, batch * results, room_for_matrices(sizes, batch, dtype),
     )  # fmt: skip

@@ -1,5 +1,5 @@
-"""Factorizations of small matrices in NumPy: the same steps in the same order as in kernels
-(``codegen/prelude/matrices.h``), so that both give the same bits.
+"""Factorizations in NumPy: the same steps in the same order as in kernels
+(``codegen/prelude/matrices.h`` and ``whole_matrices.h``), so that both give the same bits.
 
 All matrices of a batch are computed together, each by itself: where one needs fewer steps, or
 other exchanges, the others do not see it. Arrays have the batch as their first axis. Products and
@@ -50,8 +50,8 @@ def _cholesky(mode: int, a: Array) -> list[Array]:
         root = np.sqrt(factor[:, j, j])
         factor[:, j, j] = root
         factor[:, j + 1 :, j] *= (1 / root)[:, None]
-        for k in range(j + 1, n):
-            factor[:, k:, k] -= factor[:, k:, j] * factor[:, k, j, None]
+        column = factor[:, j + 1 :, j]
+        factor[:, j + 1 :, j + 1 :] -= np.tril(column[:, :, None] * column[:, None, :])
     return [np.where((info != 0)[:, None, None], low, factor), info]
 
 
@@ -84,11 +84,9 @@ def _eliminate(a: Array, others: list[Array]) -> Array:
     every = np.arange(count)
     pivots = np.zeros((count, min(m, n)), np.int64)
     for j in range(min(m, n)):
-        best, largest = np.full(count, j), np.abs(a[:, j, j])
-        for i in range(j + 1, m):
-            more = np.abs(a[:, i, j]) > largest
-            best = np.where(more, i, best)
-            largest = np.where(more, np.abs(a[:, i, j]), largest)
+        sizes = np.abs(a[:, j:, j])
+        sizes[np.isnan(sizes)] = -1  # larger than nothing, unless it is the first
+        best = j + np.where(np.isnan(a[:, j, j]), 0, sizes.argmax(-1))
         pivots[:, j] = best
         for rows in (a, *others):
             moved = rows[every, best]

@@ -1,7 +1,8 @@
-"""Which factorizations of small matrices are kernels, and how much memory each needs.
+"""Which factorizations of matrices are kernels, and how much memory each needs.
 
-A kernel takes as many matrices as a vector has lanes, one in each lane (``lanes``), so no sum
-depends on how many there are or on their neighbours.
+Of matrices of up to 32 rows and columns a kernel takes as many as a vector has lanes, one in each
+lane (``lanes``), of larger ones one at a time, with vectors along its rows. So no sum depends on
+how many there are or on their neighbours.
 """
 
 from __future__ import annotations
@@ -12,14 +13,29 @@ from typing import NamedTuple
 from lazyt.ir.dtypes import DType
 
 __all__ = [
-    "LARGEST", "MODES", "OPERANDS", "Sizes", "flops", "is_small", "lanes", "scratch_size",
-    "sizes_of", "work_size",
+    "LARGEST",
+    "LARGEST_WHOLE",
+    "MODES",
+    "OPERANDS",
+    "WHOLE",
+    "Sizes",
+    "flops",
+    "is_kernel",
+    "is_whole",
+    "lanes",
+    "scratch_size",
+    "sizes_of",
+    "work_size",
 ]  # fmt: skip
 
-#: Rows and columns that matrices have at most.
-LARGEST = 32
-#: Bytes of a vector.
-VECTOR_BYTES = 32
+#: Rows and columns that matrices in lanes have at most, and those that are taken one at a time.
+LARGEST, LARGEST_WHOLE = 32, 1024
+#: Routines that take matrices one at a time.
+WHOLE = frozenset({"cholesky", "triangular", "lu", "solve", "inv", "det", "slogdet"})
+#: Bytes of a vector across matrices, and along rows of one of them.
+VECTOR_BYTES, ROW_BYTES = 32, 64
+#: Columns that are factorized together.
+PANEL = 16
 #: How many parts of the batch run at a time, at most; each has scratch.
 SLOTS = 16
 
@@ -44,17 +60,18 @@ OPERANDS = {name: 2 if name in ("solve", "triangular") else 1 for name in MODES}
 
 class Sizes(NamedTuple):
     """Numbers in each matrix: ``first`` and ``second`` operand (0 for none), all results, and what
-    lies behind them while they are computed."""
+    there is beside them while they are computed. ``alone``: whether it is taken by itself."""
 
     first: int
     second: int
     results: int
     scratch: int
+    alone: bool = False
 
     @property
-    def whole(self) -> int:
-        """All of them."""
-        return sum(self)
+    def together(self) -> int:
+        """All numbers of one."""
+        return self.first + self.second + self.results + self.scratch
 
 
 def lanes(dtype: DType) -> int:
@@ -62,11 +79,17 @@ def lanes(dtype: DType) -> int:
     return VECTOR_BYTES // dtype.itemsize
 
 
-def is_small(routine: str, mode: str, shapes: Sequence[Sequence[int]]) -> bool:
+def is_kernel(routine: str, mode: str, shapes: Sequence[Sequence[int]]) -> bool:
     """Whether a routine on matrices of these shapes is a kernel."""
     if mode not in MODES.get(routine, ()):
         return False
-    return all(1 <= extent <= LARGEST for shape in shapes for extent in shape[-2:])
+    most = LARGEST_WHOLE if routine in WHOLE else LARGEST
+    return all(1 <= extent <= most for shape in shapes for extent in shape[-2:])
+
+
+def is_whole(routine: str, m: int, n: int, sides: int) -> bool:
+    """Whether a kernel takes ``m`` by ``n`` matrices, and right sides, one at a time."""
+    return routine in WHOLE and max(m, n, sides) > LARGEST
 
 
 def scratch_size(routine: str, m: int, n: int) -> int:
@@ -81,17 +104,35 @@ def scratch_size(routine: str, m: int, n: int) -> int:
     return 0
 
 
-def sizes_of(routine: str, shapes: Sequence[Sequence[int]], results: int) -> Sizes:
+def _whole_size(routine: str, m: int, n: int, sides: int, dtype: DType) -> int:
+    """Numbers of scratch of one matrix that is taken alone."""
+    lanes = ROW_BYTES // dtype.itemsize
+
+    def filled(count: int) -> int:
+        return -(-count // lanes) * lanes
+
+    if routine == "triangular":
+        return n * filled(sides)
+    right = {"solve": filled(sides), "inv": filled(n)}.get(routine, 0)
+    pitch = filled(n + lanes if m < n else n)
+    return m * pitch + n * right + PANEL * (filled(m) + PANEL)
+
+
+def sizes_of(routine: str, shapes: Sequence[Sequence[int]], results: int, dtype: DType) -> Sizes:
     """The sizes of a routine whose results have as many numbers as ``results`` a matrix."""
     (m, n), *rest = [shape[-2:] for shape in shapes]
-    second = rest[0][0] * rest[0][1] if rest else 0
-    return Sizes(m * n, second, results, scratch_size(routine, m, n))
+    second, sides = (rest[0][0] * rest[0][1], rest[0][1]) if rest else (0, 0)
+    alone = is_whole(routine, m, n, sides)
+    scratch = _whole_size(routine, m, n, sides, dtype) if alone else scratch_size(routine, m, n)
+    return Sizes(m * n, second, results, scratch, alone)
 
 
 def work_size(sizes: Sizes, batch: int, dtype: DType) -> int:
     """Numbers of scratch of a kernel for ``batch`` matrices."""
+    if sizes.alone:
+        return min(batch, SLOTS) * sizes.scratch
     blocks = -(-batch // lanes(dtype))
-    return min(blocks, SLOTS) * sizes.whole * lanes(dtype)
+    return min(blocks, SLOTS) * sizes.together * lanes(dtype)
 
 
 def flops(routine: str, mode: str, m: int, n: int, sides: int) -> int:
