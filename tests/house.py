@@ -218,9 +218,11 @@ def completed_classes() -> list[str]:
 def _is_public(name: str) -> bool:
     """Whether users see a class, and may make classes of it."""
     import lazyt
+    from lazyt.subclasses import dispatch_modes
 
     rooms = (
-        lazyt, lazyt.nn, lazyt.optim, lazyt.autograd, lazyt.errors, lazyt.distributions, lazyt.fx
+        lazyt, lazyt.nn, lazyt.optim, lazyt.autograd, lazyt.errors, lazyt.distributions, lazyt.fx,
+        dispatch_modes,
     )  # fmt: skip
     return any(isinstance(getattr(room, name, None), type) for room in rooms)
 

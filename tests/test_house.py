@@ -68,7 +68,19 @@ ROOMS: dict[str, frozenset[str]] = {
     "masked": frozenset({"nn", "linalg", "api", "errors", "config"}),
     "ao": frozenset({"nn", "api", "errors", "config"}),  # observers are modules
     # parameters and graphs have fake tensors; masked tensors have functions of masks
-    "subclasses": frozenset({"fx", "masked", "nn", "utils", "api", "errors", "config"}),
+    "subclasses": frozenset(
+        {
+            "fx",
+            "masked",
+            "nn",
+            "utils",
+            "api",
+            "errors",
+            "config",
+            "library",
+            "ir",
+        }
+    ),
     "distributions": frozenset({"nn", "linalg", "special", "api", "errors", "config"}),
     # cuda.amp is amp on a GPU, cuda.nvtx names what the profiler shows, and graphs hold modules
     "cuda": frozenset({"amp", "nn", "profiler", "api", "errors", "config"}),
@@ -133,6 +145,10 @@ TABLES = {
     "functional/sparse/dispatch.py: _LINEAR": "the functions that PyTorch has of sparse tensors",
     "functional/sparse/dispatch.py: _THROUGH": "the functions that PyTorch has of sparse tensors",
     "functional/sparse/dispatch.py: _UNARY": "the functions that PyTorch has of sparse tensors",
+    "subclasses/aten_calls.py: COMPOSITES": "PyTorch's operators that functions are made of",
+    "subclasses/aten_calls.py: RENAMED": "PyTorch's operators of other names than functions",
+    "subclasses/aten_schemas.py: _TAKE_NUMBERS": "PyTorch's operators that take numbers",
+    "subclasses/dispatch_modes.py: _FACTORIES": "what takes requires_grad=, which is no operator's",
     "subclasses/fake_tensors.py: _FACTORIES": "what makes tensors of sizes",
     "subclasses/fake_tensors.py: _SIZED_BY_VALUES": "what PyTorch calls their operators",
     "subclasses/masked_tensors.py: _REDUCTIONS": "the functions that PyTorch has of masked tensors",

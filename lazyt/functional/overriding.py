@@ -109,10 +109,11 @@ class Choices(local):
         arguments: whether arguments are asked.
         modes: the modes that it is in, the innermost last; they are asked before arguments.
         skipping: whether the next function does not ask.
+        wrappers: whether ``__torch_dispatch__`` of arguments is called.
     """
 
     def __init__(self) -> None:
-        self.arguments = True
+        self.arguments = self.wrappers = True
         self.skipping = False
         self.modes: list[Any] = []
 
@@ -160,12 +161,19 @@ class Switch:
         layouts: what runs functions that are given tensors of the classes ``sparse``.
         modules: the names of modules with functions, those that are public, and the module's name.
         sparse: classes of tensors that are not strided, once there are any.
+        wrappers: classes of tensors with ``__torch_dispatch__``, once there are any.
+        dispatch: what runs functions that are given tensors of these.
     """
 
-    __slots__ = ("functions", "lasting", "layouts", "lock", "modules", "on", "open", "sparse")
+    __slots__ = (
+        "dispatch", "functions", "lasting", "layouts", "lock", "modules", "on", "open", "sparse",
+        "wrappers",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.on = self.lasting = False
+        self.wrappers: tuple[type, ...] = ()
+        self.dispatch: Callable[..., Any] | None = None
         self.open = 0
         self.lock = RLock()
         self.functions: dict[FunctionType, Overridable] = {}
@@ -265,17 +273,18 @@ def _close() -> None:
         stop()
 
 
-def enter(mode: Any) -> None:
-    """Lets functions of this thread ask a mode first, until ``leave``."""
+def enter(mode: Any, outermost: bool = False) -> None:
+    """Lets functions of this thread ask a mode first, until ``leave``; last, where it is to be the
+    outermost."""
     _open()
-    choices.modes = [*choices.modes, mode]
+    choices.modes = [mode, *choices.modes] if outermost else [*choices.modes, mode]
 
 
-def leave() -> Any:
-    """The mode that was entered last, which is not asked any more. Raises IndexError where there
-    is none."""
-    mode = choices.modes[-1]
-    choices.modes = choices.modes[:-1]
+def leave(mode: Any = None) -> Any:
+    """A mode, by default that which was entered last, is not asked any more; gives it. Raises
+    IndexError where there is none."""
+    mode = choices.modes[-1] if mode is None else mode
+    choices.modes = [other for other in choices.modes if other is not mode]
     _close()
     return mode
 
@@ -467,7 +476,10 @@ def ask(entry: Overridable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 
 def _run(entry: Overridable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The function itself, by the layouts of its tensors."""
+    """The function itself, by the classes and layouts of its tensors."""
+    if switch.wrappers and choices.wrappers and holds(switch.wrappers, args, kwargs):
+        assert switch.dispatch is not None
+        return switch.dispatch(entry.public, args, kwargs)
     sparse = switch.sparse
     if sparse and switch.layouts is not None:
         for value in (*args, *kwargs.values()) if kwargs else args:
@@ -476,6 +488,15 @@ def _run(entry: Overridable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
             ):
                 return switch.layouts(entry, args, kwargs)
     return entry.real(*args, **kwargs)
+
+
+def holds(kinds: tuple[type, ...], args: Iterable[Any], kwargs: dict[str, Any]) -> bool:
+    """Whether an argument is of one of these classes, or is a list of such objects."""
+    return any(
+        isinstance(value, kinds)
+        or (isinstance(value, (list, tuple)) and any(isinstance(v, kinds) for v in value))
+        for value in (*args, *kwargs.values())
+    )
 
 
 def _in_full(

@@ -7,10 +7,11 @@ its result becomes an object of the class.
 from __future__ import annotations
 
 import functools
+from importlib import import_module
 from typing import Any
 
 from lazyt import autograd
-from lazyt.errors import DTypeError, LazytError, warn
+from lazyt.errors import DTypeError
 from lazyt.functional.creation.creation import legacy_tensor
 from lazyt.functional.operands import wrong_arguments
 from lazyt.functional.overriding import Disabled, is_overriding, may_be_overridden, start, switch
@@ -63,16 +64,30 @@ def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False, 
     return made
 
 
-def _make_wrapper_subclass(cls: type[Tensor], size: Any, *_: Any, **__: Any) -> Tensor:
-    """Raises DTypeError, as PyTorch does for a class without ``__torch_dispatch__``, and LazytError
-    for one that has it: what happens below ``__torch_function__`` cannot be overridden."""
-    if not hasattr(cls, "__torch_dispatch__"):
+def dispatching(cls: type) -> bool:
+    """Whether a class has a ``__torch_dispatch__`` that is to be called."""
+    hook = getattr(cls, "__torch_dispatch__", None)
+    return hook is not None and hook is not _disabled_torch_dispatch_impl
+
+
+def _disabled_torch_dispatch_impl(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """``__torch_dispatch__`` for classes that do not want to be asked: the call itself."""
+    return func(*args, **(kwargs or {}))
+
+
+def _make_wrapper_subclass(cls: type[Tensor], size: Any, *args: Any, **kwargs: Any) -> Tensor:
+    """An object of a class with ``__torch_dispatch__`` that has a shape, strides, a dtype and a
+    device, and no memory.
+
+    Raises DTypeError for a class without it, and GradientError with ``requires_grad=True``.
+    """
+    if not dispatching(cls):
         raise DTypeError(f"{cls.__name__} must define __torch_dispatch__")
-    raise LazytError(
-        f"{cls.__name__} has no memory of its own and relies on __torch_dispatch__, which lazyt "
-        "has no dispatcher to call; override functions by __torch_function__, of a class that is "
-        "no Tensor or by Tensor._make_subclass"
-    )
+    made: Tensor = import_module(_DISPATCH).make_wrapper(cls, size, *args, **kwargs)
+    return made
+
+
+_DISPATCH = "lazyt.subclasses.dispatch_modes"
 
 
 def _new(cls: type[Tensor], *args: Any, **kwargs: Any) -> Tensor:
@@ -117,11 +132,10 @@ def converted(result: Any, cls: type[Tensor]) -> Any:
 
 def _defined(cls: type[Any], /, **kwargs: Any) -> None:
     super(Tensor, cls).__init_subclass__(**kwargs)
-    if "__torch_dispatch__" in vars(cls):
-        warn(
-            f"{cls.__name__}.__torch_dispatch__ will not be called: lazyt has no dispatcher. "
-            "Functions and methods ask __torch_function__"
-        )
+    if "__torch_dispatch__" in vars(cls) and dispatching(cls):
+        switch.wrappers = (*switch.wrappers, cls)
+        switch.dispatch = import_module(_DISPATCH).decomposed
+        start()
     if is_overriding(cls) and "_asks_when_made" not in vars(cls):  # by ``as_class``
         start()
 

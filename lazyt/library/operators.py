@@ -17,7 +17,7 @@ from lazyt import ops as _builders
 from lazyt.autograd.function import Function
 from lazyt.autograd.levels import stack
 from lazyt.errors import ArgumentError, GradientError, LazytError
-from lazyt.functional.overriding import candidates, choices, first_answer, refusal, switch
+from lazyt.functional.overriding import candidates, choices, first_answer, holds, refusal, switch
 from lazyt.handle.autocast import autocast, is_autocast_enabled
 from lazyt.handle.dispatch import one_memory
 from lazyt.handle.grad_mode import mode, no_grad
@@ -70,6 +70,13 @@ class OpOverload:
         """All overloads of the name."""
         return namespaces[self.namespace]._packets[self._opname]
 
+    _overloadpacket = overloadpacket
+
+    @property
+    def tags(self) -> list[Any]:
+        """None: what PyTorch's compilers are told is nothing to lazyt."""
+        return []
+
     def name(self) -> str:
         """The qualified name."""
         return self._schema.full_name
@@ -85,6 +92,9 @@ class OpOverload:
         """Run the operator; raises LazytError, in PyTorch's words, for arguments that do not fit
         its schema, and MissingKernelError where there is no kernel for their device."""
         if switch.on:
+            if switch.wrappers and holds(switch.wrappers, args, kwargs) and not choices.arguments:
+                assert switch.dispatch is not None
+                return switch.dispatch(self, args, kwargs)
             found = candidates((*args, *kwargs.values()))
             if choices.modes or (found and choices.arguments):
                 return self._asked(found, args, kwargs)

@@ -178,7 +178,7 @@ class Argument:
     @property
     def type_text(self) -> str:
         """Its type, as schemas write it."""
-        text = self.kind + (f"({self.alias})" if self.alias else "")
+        text = self.kind + (f"({self.alias.replace('->', ' -> ')})" if self.alias else "")
         if self.is_list:
             inside = "?" if self.holds_optional else ""
             text += f"{inside}[{'' if self.size is None else self.size}]"

@@ -326,6 +326,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "_turn": ("atomic", "what of it may be found again now"),
     },
     "sharding.fully_shard": {"_classes": ("atomic", "memo: classes of divided modules")},
+    "subclasses.dispatch_modes": {"_state": ("thread", "dispatch modes that are entered")},
     "subclasses.fake_tensors": {
         "_inside": ("thread", "whether a function runs for fake tensors"),
     },

@@ -12,7 +12,7 @@ import pytest
 
 import lazyt as torch
 from lazyt import _C, overrides
-from lazyt.errors import DTypeError, LazytError
+from lazyt.errors import DTypeError
 from lazyt.functional import overriding
 
 
@@ -112,18 +112,6 @@ def test_objects_are_made_as_pytorch_makes_them() -> None:
         x.as_subclass(int)  # type: ignore[arg-type]
     with pytest.raises(DTypeError, match="must define __torch_dispatch__"):
         torch.Tensor._make_wrapper_subclass(Plain, (2,))
-
-
-def test_what_dispatchers_do_is_refused() -> None:
-    with pytest.warns(UserWarning, match="__torch_dispatch__ will not be called"):
-
-        class Wrapper(torch.Tensor):
-            @classmethod
-            def __torch_dispatch__(cls, *args: Any) -> Any:
-                return NotImplemented
-
-    with pytest.raises(LazytError, match="has no memory of its own"):
-        torch.Tensor._make_wrapper_subclass(Wrapper, (2,))
 
 
 def test_classes_that_do_not_know_each_other_refuse() -> None:

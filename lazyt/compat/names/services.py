@@ -76,9 +76,10 @@ MODULES: Table = {
             _has_foreach_support""",
     },
     "utils._python_dispatch": {
-        Refused("functions of lazyt ask __torch_function__ only; there is no dispatcher"): """
-            TorchDispatchMode _disable_current_modes transform_subclass""",
-        _MARKS: "is_traceable_wrapper_subclass=no _get_current_dispatch_mode=none",
+        Served("lazyt.subclasses.dispatch_modes"): """
+            TorchDispatchMode _disable_current_modes _get_current_dispatch_mode
+            _get_current_dispatch_mode_stack _pop_mode_temporarily is_traceable_wrapper_subclass
+            return_and_correct_aliasing transform_subclass""",
     },
     "utils._sympy": {},
     "utils._sympy.numbers": {_NO_PIPES: "IntInfinity NegativeIntInfinity"},

@@ -90,15 +90,21 @@ MODULES: Table = {
             _cuda_clearCublasWorkspaces=set_nothing""",
         Served("lazyt.compat.served.rebuilding"): "_TensorMeta=TensorMeta _add_docstr",
         _IN_PYTHON: """
-            Argument AliasInfo BenchmarkConfig Block BufferDict CallStack ClassType
-            CompilationUnit FunctionSchema Future Graph IODescriptor InterfaceType JITException
+            BenchmarkConfig Block BufferDict CallStack ClassType
+            CompilationUnit Future Graph IODescriptor InterfaceType JITException
             LiteScriptModule Node NoneType NumberType OptionalType ParameterDict
             PyTorchFileReader PyTorchFileWriter ScriptFunction ScriptMethod ScriptModule
             ScriptObject StreamObjType TensorType ThroughputBenchmark TracingState TupleType Type
-            Use Value _dispatch_keys _dispatch_has_kernel_for_dispatch_key
+            Use Value _dispatch_keys
             _dispatch_tls_is_dispatch_key_excluded _jit_get_all_schemas
-            _jit_get_schemas_for_operator _get_operation_overload _propagate_xla_data
-            parse_schema parse_ir""",
+            _get_operation_overload _propagate_xla_data
+            parse_ir""",
+        Served("lazyt.library.schema"): "AliasInfo Argument FunctionSchema=Schema",
+        Served("lazyt.subclasses.aten_queries"): """
+            _dispatch_get_all_op_names _dispatch_has_computed_kernel_for_dispatch_key
+            _dispatch_has_kernel _dispatch_has_kernel_for_dispatch_key _get_schema
+            _jit_get_schemas_for_operator parse_schema=parse_schema_of""",
+        Served("lazyt.functional.subclasses"): "_disabled_torch_dispatch_impl",
     },
     "_C._nn": {
         Served("lazyt.nn.functional"): """

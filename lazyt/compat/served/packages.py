@@ -13,10 +13,13 @@ from typing import Any, NoReturn
 
 from lazyt.compat.names.overloads import overload_names
 from lazyt.errors import LazytError, UnsupportedNameError
+from lazyt.functional.overriding import switch
 from lazyt.handle.tensor import Tensor
 from lazyt.tracing.jit import jit
 
-__all__ = ["AtenNamespace", "AtenOperator", "JitPackage", "OperatorsPackage", "aten"]
+__all__ = [
+    "AtenNamespace", "AtenOperator", "JitPackage", "OperatorsPackage", "aten", "dispatcher",
+]  # fmt: skip
 
 
 class JitPackage(ModuleType):
@@ -63,6 +66,10 @@ def load_library(path: Any) -> None:
     raise LibraryError(f"lazyt loads no libraries of C++ operators: {path}")
 
 
+#: What calls operators once modes or classes may be asked: ``(operator, args, kwargs)``.
+dispatcher: list[Callable[..., Any]] = []
+
+
 class AtenOperator:
     """One of PyTorch's operators, or one of its overloads: the function of that name.
 
@@ -89,6 +96,8 @@ class AtenOperator:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's result, and its errors."""
+        if switch.on and dispatcher:
+            return dispatcher[0](self, args, kwargs)
         return self._function(*args, **kwargs)
 
     @property
@@ -98,11 +107,36 @@ class AtenOperator:
             raise AttributeError(f"{self!r} is no overload")
         return self._packet
 
+    _overloadpacket = overloadpacket
+
     def name(self) -> str:
         """Its name with ``aten::`` before it."""
         head = self._qualified_op_name
         plain = self._overloadname in ("", "default")
         return head if plain else f"{head}.{self._overloadname}"
+
+    @property
+    def _schema(self) -> Any:
+        """The schema of an overload. Raises LazytError where it is not known."""
+        schemas = import_module("lazyt.subclasses.aten_schemas")
+        return schemas.schema_of(self._operator, self.overloadpacket and self._overloadname)
+
+    @property
+    def _schemas(self) -> dict[str, Any]:
+        """The schemas of all overloads, "" for the one without a name."""
+        schemas = import_module("lazyt.subclasses.aten_schemas").schemas_of(self._operator)
+        return {"" if name == "default" else name: schema for name, schema in schemas.items()}
+
+    @property
+    def tags(self) -> list[Any]:
+        """None: what PyTorch's compilers are told is nothing to lazyt."""
+        return []
+
+    @property
+    def is_view(self) -> bool:
+        """Whether results share memory with arguments that are not written to."""
+        shared = [item.alias_info for item in self._schema.arguments]
+        return any(info is not None and not info.is_write for info in shared)
 
     def overloads(self) -> list[str]:
         """The names of the operator's overloads."""
