@@ -18,12 +18,13 @@ from urllib.parse import parse_qs, urlparse
 
 from lazyt.distributed.elastic import is_launched, write_failure
 from lazyt.distributed.stores import HubStore, Store
-from lazyt.errors import DeviceError, DistributedError
+from lazyt.errors import DeviceError, DistributedError, warn
 from lazyt.ops.parallel.collectives import Ranks
 from lazyt.runtime.ranks import groups, hub, mpi, nccl
 from lazyt.runtime.ranks.engine import Alone
 from lazyt.runtime.ranks.groups import Group
-from lazyt.runtime.ranks.member import Member, RankFailure
+from lazyt.runtime.ranks.hub_engine import HubCommunicator
+from lazyt.runtime.ranks.member import Client, Member, RankFailure
 from lazyt.runtime.ranks.messages import parse_address
 
 __all__ = [
@@ -42,10 +43,8 @@ default_pg_timeout = timedelta(minutes=30)
 _NOT_INITIALIZED = (
     "Default process group has not been initialized, please make sure to call init_process_group."
 )
-#: Host memory moves by MPI, whatever a program calls it.
+#: Host memory moves by MPI where it is installed, whatever a program calls it.
 _BACKENDS = ("mpi", "gloo")
-#: What is taken where no backend is named, and NCCL and a GPU are there.
-_OF_BOTH = "cpu:mpi,cuda:nccl"
 
 
 class ProcessGroup:
@@ -241,7 +240,7 @@ def init_process_group(
         group_name, pg_options: accepted, nothing depends on them.
 
     Raises ValueError for a second call and missing numbers, DistributedError where processes cannot
-    be reached, mpi4py is missing, or NCCL for ``nccl``.
+    be reached, mpi4py is missing for ``mpi``, or NCCL for ``nccl``.
 
     >>> import os
     >>> import lazyt.distributed as dist
@@ -264,7 +263,10 @@ def init_process_group(
         if mpi.was_launched() and rank < 0 and world_size < 0 and not _now.by_mpi:
             _begin_launched(seconds)
         else:
-            _begin_told(init_method, world_size, rank, store, seconds)
+            by_mpi = mpi.is_installed() or "mpi" in name.replace(":", ",").split(",")
+            _begin_told(init_method, world_size, rank, store, seconds, by_mpi)
+            if not by_mpi and name != "nccl" and _now.world.size > 1:
+                warn(_BY_HUB)
         world = _now.world
         made = Group(f"world{_now.generation}", range(world.size), world, _now.member, seconds)
         _now.group = ProcessGroup(groups.add(made), name, group_name or "default_pg")
@@ -287,7 +289,8 @@ def _connect(found: ProcessGroup, device_id: Any) -> None:
 
 def _backend(backend: str | None) -> str:
     if backend is None:
-        return _OF_BOTH if is_nccl_available() and _has_gpu() else "mpi"
+        host = "mpi" if mpi.is_installed() else "gloo"
+        return f"cpu:{host},cuda:nccl" if is_nccl_available() and _has_gpu() else host
     if not isinstance(backend, str):
         raise ValueError(f"backend should be a string, not {type(backend).__name__}")
     parts = [part.rpartition(":") for part in backend.lower().split(",")]
@@ -360,10 +363,17 @@ def _own_host() -> str:
     return socket.gethostbyname(socket.gethostname())
 
 
+_BY_HUB = (
+    "mpi4py is not installed, so host memory moves through the hub, a process beside rank 0, which "
+    "is slow: pip install mpi4py mpich"
+)
+
+
 def _begin_told(
-    method: str | None, size: int, rank: int, store: Store | None, seconds: float
+    method: str | None, size: int, rank: int, store: Store | None, seconds: float, by_mpi: bool
 ) -> None:
-    """Arguments or variables tell which process this is."""
+    """Arguments or variables tell which process this is. ``by_mpi``: whether MPI moves host memory;
+    the hub does otherwise."""
     address, rank, size, path = _parse_method(method, rank, size, store is not None)
     if size == 1:
         _now.world, _now.member = Alone(), None
@@ -380,6 +390,10 @@ def _begin_told(
         address = parse_address(_hear_address(store, path, patience))
     _now.member = Member(address, rank, size, patience)
     _now.store = HubStore(address)
+    if not by_mpi:
+        name = f"world{_now.generation}"
+        _now.world = HubCommunicator(Client(address, patience), name, rank, size)
+        return
     if _now.world is None or _now.world.size == 1:
         mpi.join_by(address, rank, size)
         _now.by_mpi = True
@@ -506,7 +520,10 @@ def _at_exit() -> None:
             destroy_process_group()
         except RankFailure as error:
             print(f"lazyt: {error}", file=sys.stderr)
-    if member.failure is None and member.wait_until_over():
+    if isinstance(_now.world, HubCommunicator):
+        if member.failure is None:
+            member.wait_until_over()
+    elif member.failure is None and member.wait_until_over():
         mpi.finish()
     else:
         mpi.abandon()
@@ -722,8 +739,8 @@ def is_mpi_available() -> bool:
 
 
 def is_gloo_available() -> bool:
-    """As ``is_mpi_available``: host memory moves by MPI."""
-    return mpi.is_installed()
+    """True: host memory moves by MPI where mpi4py is installed, else through the hub."""
+    return True
 
 
 def is_nccl_available() -> bool:
@@ -734,7 +751,8 @@ def is_nccl_available() -> bool:
 def is_backend_available(backend: str) -> bool:
     """Whether values can be moved between ranks by what is called so."""
     name = backend.lower()
-    return is_nccl_available() if name == "nccl" else name in _BACKENDS and mpi.is_installed()
+    known = {"nccl": is_nccl_available, "mpi": is_mpi_available, "gloo": is_gloo_available}
+    return name in known and known[name]()
 
 
 def is_torchelastic_launched() -> bool:

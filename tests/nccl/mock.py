@@ -19,6 +19,8 @@ SOURCE = Path(__file__).with_name("mock_nccl.c")
 #: What programs begin with: the emulator is each rank's GPU.
 BEGIN = """
 import os, sys
+if os.environ.get("WITHOUT_MPI"):
+    sys.modules["mpi4py"] = None
 import lazyt
 import lazyt.distributed as dist
 from datetime import timedelta
@@ -53,16 +55,16 @@ def variables(folder: Path, **more: str) -> dict[str, str]:
 
 
 def ended(
-    program: str, size: int, folder: Path, backend: str = "nccl", seconds: float = 60, **more: str
+    program: str, size: int, folder: Path, backend: str = "nccl", seconds: str = "60", **more: str
 ) -> list[Ended]:
-    """How ranks with the library end."""
+    """How ranks with the library end. ``seconds``: how long a collective may take."""
     whole = BEGIN.format(backend=backend, seconds=seconds) + textwrap.dedent(program)
     return finish(start(whole, size, folder, **variables(folder, **more)))
 
 
 def run(program: str, size: int, folder: Path, backend: str = "nccl", **more: str) -> list[str]:
     """The last line that each rank prints; fails where one does not end well."""
-    found = ended(program, size, folder, backend, 60, **more)
+    found = ended(program, size, folder, backend, **more)
     for rank, (status, text) in enumerate(found):
         assert status == 0, f"rank {rank} of {size}: {status}\n{text}"
     return [text.splitlines()[-1] for _, text in found]

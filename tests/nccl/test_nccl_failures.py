@@ -173,7 +173,7 @@ def test_errors_that_come_later(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_is_late(tmp_path: Path) -> None:
-    first, second = ended(LATE, 2, tmp_path, seconds=2)
+    first, second = ended(LATE, 2, tmp_path, seconds="2")
     assert first.status == 1 and second.status == 1
     line = 1 + (BEGIN + LATE).partition("# the line")[0].count("\n")
     assert "rank 0: all_gather float32[3] on cuda at " in first.text
@@ -183,7 +183,7 @@ def test_a_rank_that_is_late(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_never_comes_to_a_message(tmp_path: Path) -> None:
-    first, _ = ended(ABSENT, 2, tmp_path, seconds=2)
+    first, _ = ended(ABSENT, 2, tmp_path, seconds="2")
     assert first.status == 1
     assert "a communicator of 2 ranks of group 'world1'" in first.text
     assert "longer than allowed" in first.text

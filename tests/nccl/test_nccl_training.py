@@ -99,8 +99,9 @@ dist.destroy_process_group()
 """
 
 
-def test_what_is_around_a_step(tmp_path: Path) -> None:
-    assert run(AROUND, 2, tmp_path) == ["well"] * 2
+@pytest.mark.parametrize("without", ["", "mpi4py"])
+def test_what_is_around_a_step(without: str, tmp_path: Path) -> None:
+    assert run(AROUND, 2, tmp_path, WITHOUT_MPI=without) == ["well"] * 2
 
 
 @pytest.mark.parametrize("kind", ["parallel", "captured parallel", "shard", "captured shard"])

@@ -323,6 +323,10 @@ class Hub:
             return self._set(key, body), b""
         if what == "get":
             return self._get([key], message.get("seconds"))
+        if what == "take":
+            with self._changed:
+                value = self._values.pop(key, None)
+            return {"found": value is not None}, value or b""
         if what == "wait":
             return self._get([str(k) for k in message["keys"]], message.get("seconds"))[0], b""
         if what == "add":
