@@ -16,6 +16,7 @@ from lazyt import ops
 from lazyt.config import config
 from lazyt.distributed.process_groups import (
     ProcessGroup,
+    before_dividing,
     check_moves,
     get_group_rank,
     group_named,
@@ -65,6 +66,7 @@ build.on_made += [_check_device, running.made, _tell_capture]
 on_destroy += [
     lambda: running.settle(planning.realize), running.forget, lambda: _schedules.clear()
 ]  # fmt: skip
+before_dividing.append(lambda: running.start_made(planning.realize))
 pending.before_realizing.append(lambda: running.advance(planning.realize))
 
 Written = list[tuple[Tensor, Node]]

@@ -103,6 +103,7 @@ class _World:
         member: the connection to the hub; None for a lone process.
         store: values for each other.
         generation: how often there has been one.
+        at_once: the ranks have met with their GPUs when it began.
     """
 
     group: ProcessGroup | None = None
@@ -111,15 +112,16 @@ class _World:
     store: Store | None = None
     generation = 0
     made = 0
-    by_mpi = False
+    by_mpi = at_once = False
     others: list[ProcessGroup]
 
 
 _now = _World()
 _now.others = []
 _changing = threading.RLock()
-#: Called when all groups are destroyed.
+#: Called when all groups are destroyed, and before a group's communicator is divided.
 on_destroy: list[Callable[[], None]] = []
+before_dividing: list[Callable[[], None]] = []
 
 
 class _AllRanks(type):
@@ -263,10 +265,7 @@ def init_process_group(
         if mpi.was_launched() and rank < 0 and world_size < 0 and not _now.by_mpi:
             _begin_launched(seconds)
         else:
-            by_mpi = mpi.is_installed() or "mpi" in name.replace(":", ",").split(",")
-            _begin_told(init_method, world_size, rank, store, seconds, by_mpi)
-            if not by_mpi and name != "nccl" and _now.world.size > 1:
-                warn(_BY_HUB)
+            _begin_told(init_method, world_size, rank, store, seconds, name)
         world = _now.world
         made = Group(f"world{_now.generation}", range(world.size), world, _now.member, seconds)
         _now.group = ProcessGroup(groups.add(made), name, group_name or "default_pg")
@@ -285,6 +284,7 @@ def _connect(found: ProcessGroup, device_id: Any) -> None:
         from lazyt.handle.cuda_devices import wanted_device
 
         engine.communicator(wanted_device(device_id))
+        _now.at_once = _now.at_once or found is _now.group
 
 
 def _backend(backend: str | None) -> str:
@@ -370,10 +370,10 @@ _BY_HUB = (
 
 
 def _begin_told(
-    method: str | None, size: int, rank: int, store: Store | None, seconds: float, by_mpi: bool
+    method: str | None, size: int, rank: int, store: Store | None, seconds: float, backend: str
 ) -> None:
-    """Arguments or variables tell which process this is. ``by_mpi``: whether MPI moves host memory;
-    the hub does otherwise."""
+    """Arguments or variables tell which process this is. Without MPI the hub moves host memory,
+    unless the backend names it."""
     address, rank, size, path = _parse_method(method, rank, size, store is not None)
     if size == 1:
         _now.world, _now.member = Alone(), None
@@ -390,9 +390,11 @@ def _begin_told(
         address = parse_address(_hear_address(store, path, patience))
     _now.member = Member(address, rank, size, patience)
     _now.store = HubStore(address)
-    if not by_mpi:
+    if not mpi.is_installed() and "mpi" not in backend.replace(":", ",").split(","):
         name = f"world{_now.generation}"
         _now.world = HubCommunicator(Client(address, patience), name, rank, size)
+        if backend != "nccl":
+            warn(_BY_HUB)
         return
     if _now.world is None or _now.world.size == 1:
         mpi.join_by(address, rank, size)
@@ -506,6 +508,7 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
 def _leave() -> None:
     member = _now.member
     _now.others, _now.group, _now.store = [], None, None
+    _now.at_once = False
     if member is not None:
         member.leave()
 
@@ -609,15 +612,24 @@ def new_group(
             name = f"world{_now.generation}:{','.join(map(str, chosen))}#{group_desc or ''}"
         else:
             name = f"world{_now.generation}.{number}"
+        seconds = world._group.patience if timeout is None else timeout.total_seconds()
+        named = _backend(backend or world.name())
+        met = _now.at_once and not use_local_synchronization and "nccl" in named
+        if met:
+            for function in before_dividing:
+                function()
         if world.rank() not in chosen:
+            if met:  # all ranks of a communicator take part where it is divided
+                world._group.divide_devices(None, 0)
             return GroupMember.NON_GROUP_MEMBER
         base = _now.world
         comm = Alone() if base.size == 1 else base.part(chosen, number % 30000)
-        seconds = world._group.patience if timeout is None else timeout.total_seconds()
         made = groups.add(Group(name, chosen, comm, _now.member, seconds))
-        found = ProcessGroup(made, _backend(backend or world.name()), group_desc or "undefined")
+        found = ProcessGroup(made, named, group_desc or "undefined")
         _now.others.append(found)
-        _connect(found, device_id)
+        _connect(found, None if met else device_id)
+        if met:
+            world._group.divide_devices(made, chosen[0])
         return found
 
 

@@ -25,7 +25,8 @@ import lazyt
 import lazyt.distributed as dist
 from datetime import timedelta
 there = "cuda:emu"
-dist.init_process_group({backend!r}, timeout=timedelta(seconds={seconds}))
+name = os.environ.get("DEVICE_ID")
+dist.init_process_group({backend!r}, timeout=timedelta(seconds={seconds}), device_id=name)
 rank, size = dist.get_rank(), dist.get_world_size()
 """
 

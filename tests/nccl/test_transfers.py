@@ -133,6 +133,27 @@ def test_groups_of_some_ranks(tmp_path: Path) -> None:
     assert [c.partition("size=")[2] for c in met].count("3 blocking=0") == 3
 
 
+def test_parts_of_a_communicator(tmp_path: Path) -> None:
+    program = """
+    x = lazyt.full((2,), float(rank), device=there)
+    dist.broadcast(x, 0, async_op=True)
+    ends, first = dist.new_group([0, 2]), dist.new_group([0])
+    y = lazyt.full((2,), float(rank), device=there)
+    if rank != 1:
+        dist.broadcast(y, 2, group=ends)
+        assert y.tolist() == [2.0] * 2
+    assert x.tolist() == [0.0] * 2
+    print("well")
+    dist.destroy_process_group()
+    """
+    assert run(program, 3, tmp_path, DEVICE_ID="cuda:emu") == ["well"] * 3
+    made = calls(tmp_path)
+    assert sum(c.startswith("ncclCommInitRankConfig") for c in made) == 3  # the ranks meet once
+    for rank, colors in ((0, ["0", "0"]), (1, ["-1", "-1"]), (2, ["0", "-1"])):
+        splits = [c for c in made if c.startswith(f"ncclCommSplit rank={rank} ")]
+        assert [re.findall(r"color=(\S+)", c)[0] for c in splits] == colors
+
+
 @pytest.fixture
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """This process as the only rank, with a GPU."""

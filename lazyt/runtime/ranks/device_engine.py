@@ -487,17 +487,17 @@ class NcclEngine:
             self._comm = found
         return self._on(found, device)
 
-    def has_communicator(self) -> bool:
-        """Whether the ranks have met."""
-        return self._comm is not None
-
-    def take_part_of(self, parent: NcclEngine, color: int) -> None:
-        """Has a part of another group's communicator, all of whose ranks come here."""
-        base = parent._comm
-        assert base is not None
-        made = Communicator(self, base.device, self.group.rank, self.group.size)
-        made.split(base, color)
-        self._comm = made
+    def divide(self, part: NcclEngine | None, color: int) -> None:
+        """Gives ``part``, of some of the ranks, its part of this communicator, which shares its
+        connections. All ranks come here, after the same collectives; None: this one is none of
+        them."""
+        assert self._comm is not None
+        if part is None:
+            Communicator(self, self._comm.device, 0, 1).split(self._comm, nccl.NO_COLOR)
+            return
+        made = Communicator(part, self._comm.device, part.group.rank, part.group.size)
+        made.split(self._comm, color)
+        part._comm = made
 
     def pair(self, device: CudaDevice, peer: int) -> Communicator:
         """A communicator with one other rank, which comes here, too."""

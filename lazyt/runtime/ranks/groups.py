@@ -229,6 +229,12 @@ class Group:
         late = ", ".join(map(str, reply["ranks"]))
         return f"{text}: rank {late} has not come to it" if late else text
 
+    def divide_devices(self, part: Group | None, color: int) -> None:
+        """Gives a group of some of the ranks its part of what moves bytes between devices; all
+        ranks call this, with None where they are none of them."""
+        assert self.devices is not None
+        self.devices.divide(None if part is None else part.devices, color)
+
     def close_devices(self) -> None:
         """Ends what moves bytes between devices."""
         if self.devices is not None:
