@@ -595,15 +595,7 @@ def new_group(
     """
     with _changing:
         world = default_group()
-        chosen = list(range(world.size())) if ranks is None else [int(r) for r in ranks]
-        if sort_ranks:
-            chosen = sorted(chosen)
-        if len(set(chosen)) != len(chosen):
-            raise ValueError(f"ranks of a group are different ones, not {chosen}")
-        if any(not 0 <= r < world.size() for r in chosen):
-            raise ValueError(
-                "The new group's rank should be within the world_size set by init_process_group"
-            )
+        chosen = _chosen(ranks, sort_ranks, world.size())
         if not chosen:
             return GroupMember.NON_GROUP_MEMBER
         _now.made += 1
@@ -631,6 +623,20 @@ def new_group(
         if met:
             world._group.divide_devices(made, chosen[0])
         return found
+
+
+def _chosen(ranks: Sequence[int] | None, is_sorted: bool, size: int) -> list[int]:
+    """The ranks of a new group, of ``size``. Raises ValueError."""
+    chosen = list(range(size)) if ranks is None else [int(r) for r in ranks]
+    if is_sorted:
+        chosen = sorted(chosen)
+    if len(set(chosen)) != len(chosen):
+        raise ValueError(f"ranks of a group are different ones, not {chosen}")
+    if any(not 0 <= r < size for r in chosen):
+        raise ValueError(
+            "The new group's rank should be within the world_size set by init_process_group"
+        )
+    return chosen
 
 
 def new_subgroups(

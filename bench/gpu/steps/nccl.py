@@ -8,6 +8,7 @@ ranks need several GPUs; what they compute is tested with that library.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
@@ -167,7 +168,7 @@ def says_what_is_wrong() -> str:
     """An error of NCCL's comes with its words."""
     library = nccl.load()
     try:
-        library.call("ncclCommFinalize", None)
+        library.call("ncclCommGetAsyncError", None, ctypes.byref(ctypes.c_int()))
     except DistributedError as error:
         assert "ncclInvalidArgument" in str(error), error
         return str(error)[:200]
