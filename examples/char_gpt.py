@@ -293,13 +293,15 @@ def start_ranks(count: int) -> tuple[Any, int]:
     return Shares(count), 0
 
 
-def digest(net: GPT) -> str:
-    """The first digits of a hash of all weights."""
-    for module in net.modules():
-        if hasattr(module, "unshard"):
-            module.unshard()
-    data = b"".join(w.detach().numpy().tobytes() for w in net.parameters())
-    return hashlib.sha256(data).hexdigest()[:16]
+def whole_weights(net: GPT) -> list[float]:
+    """All weights, wherever they are."""
+    whole = [w.full_tensor() if hasattr(w, "full_tensor") else w for w in net.parameters()]
+    return torch.cat([w.detach().reshape(-1) for w in whole]).tolist()
+
+
+def digest(numbers: list[float]) -> str:
+    """The first digits of a hash of numbers."""
+    return hashlib.sha256(" ".join(map(float.hex, numbers)).encode()).hexdigest()[:16]
 
 
 def main() -> None:
@@ -311,12 +313,13 @@ def main() -> None:
     parser.add_argument("--exact", type=int, default=0, metavar="SHARES", help="of each batch")
     parser.add_argument("--save", default="", metavar="DIR", help="where processes save together")
     parser.add_argument("--resume", action="store_true", help="go on from what --save has written")
+    parser.add_argument("--layers", type=int, default=LAYERS, help="of the network (%(default)s)")
     parser.add_argument("--zero", type=int, default=0, choices=range(4), help="what is divided")
     options = parser.parse_args()
     shares, rank = start_ranks(options.exact) if options.exact else (None, 0)
     torch.manual_seed(options.seed)
     text = Text()
-    net = GPT(len(text.letters), 1 if options.short else LAYERS)
+    net = GPT(len(text.letters), 1 if options.short else options.layers)
     count = sum(w.numel() for w in net.parameters())
     print(f"{len(text.train)} characters to train with, {count} parameters")
     divide(net, options.zero)
@@ -328,11 +331,16 @@ def main() -> None:
         options.zero, options.save, options.resume,
     )  # fmt: skip
     if options.exact:
-        print(f"rank {rank}: last loss {losses[-1].hex()}, weights {digest(net)}", flush=True)
-    if rank:
-        return
-    print(f"on other text: {test(net.loss, text, tested):.3f} nats per character")
-    print(write(net, text, written))
+        print(
+            f"rank {rank}: last loss {losses[-1].hex()}, all losses {digest(losses)}, "
+            f"weights {digest(whole_weights(net))}",
+            flush=True,
+        )
+    # All processes compute this: where parameters are divided, they gather them together.
+    found = f"on other text: {test(net.loss, text, tested):.3f} nats per character"
+    text_written = write(net, text, written)
+    if not rank:
+        print(found, text_written, sep="\n")
 
 
 if __name__ == "__main__":
