@@ -36,6 +36,7 @@ from lazyt.ops.parallel.distribution import distribute
 from lazyt.ops.parallel.layouts import Layout
 from lazyt.plan import planning
 from lazyt.plan.control import collectives as running
+from lazyt.sharding.subtrees import Subtrees
 
 __all__ = ["Context", "Divided", "Gathered", "Unit", "divide_parameter"]
 
@@ -353,7 +354,7 @@ class Unit:
         self._held: dict[int, Node] = {}
         self._open = 0
         self._calls: list[_Call] = []
-        self._exact = _Subtrees()
+        self._exact = Subtrees()
 
     def __deepcopy__(self, memo: Any) -> Unit:
         """Itself: tensors that are copied stay divided by it."""
@@ -401,6 +402,43 @@ class Unit:
                 tensor = wrap(gathered.leaves[number])
             tensor.__dict__["whole_of"] = entry
             entry.show(tensor)
+
+    def whole_parameters(self, with_grads: bool) -> list[Parameter]:
+        """Copies of the whole parameters, in their own dtypes, for ``show_whole``.
+
+        Args:
+            with_grads: whether they have the whole gradients.
+        """
+        self.reshard()
+        rows = [raw(unwrap(entry.rows)) for entry in self.entries]
+        found = []
+        with no_grad():
+            for entry, node in zip(
+                self.entries, gather_rows(rows, [entry.division for entry in self.entries])
+            ):
+                pending.realize_nodes([node])
+                whole = Parameter(wrap(node).clone(), entry.parameter.requires_grad)
+                grad: Any = entry.parameter.grad
+                if with_grads and grad is not None:
+                    whole.grad = grad.full_tensor()
+                whole.__dict__["whole_of"] = entry
+                found.append(whole)
+        return found
+
+    def show_whole(self, whole: Sequence[Parameter]) -> None:
+        """Lets the modules have what ``whole_parameters`` gave, until ``reshard``."""
+        for entry, tensor in zip(self.entries, whole):
+            entry.show(tensor)
+
+    def write_back(self, whole: Sequence[Parameter], with_grads: bool) -> None:
+        """Gives the parameters this rank's rows of whole ones."""
+        with no_grad():
+            for entry, tensor in zip(self.entries, whole):
+                entry.rows.copy_(wrap(own_rows(raw(unwrap(tensor)), entry.division)))
+                grad: Any = entry.parameter.grad
+                if with_grads and grad is not None and tensor.grad is not None:
+                    own = own_rows(raw(unwrap(tensor.grad)), entry.division)
+                    grad.to_local().copy_(wrap(own))
 
     def forget_calls(self) -> None:
         """Forwards that have raised are over, and so are backwards that never came."""
@@ -638,54 +676,12 @@ class Unit:
     def take_shares(self) -> list[tuple[Tensor, Tensor]]:
         """The parameters with the gradients of all shares."""
         found, self._exact.result = self._exact.result, {}
-        self._exact = _Subtrees()
+        self._exact = Subtrees()
         entries = [(self.entries[n], node) for n, node in found.items()]
         return [
             (entry.parameter, over(wrap(node), entry.layout, entry.division.shape))
             for entry, node in entries
         ]
-
-
-class _Subtrees:
-    """Gradients of shares, added up by the tree of ``lazyt/ops/parallel/sums.py`` as they come.
-
-    Attributes:
-        current: what the share has so far that is computed now.
-        result: in the end, this rank's rows of the reduction.
-    """
-
-    def __init__(self) -> None:
-        self.current: dict[int, Node] = {}
-        self.result: dict[int, Node] = {}
-        self._found: list[tuple[int, int, list[Node]]] = []
-        self._ended = -1
-
-    def add(self, values: dict[int, Node]) -> None:
-        """Gradients of one call in a share."""
-        for number, node in values.items():
-            before = self.current.get(number)
-            self.current[number] = node if before is None else ops.apply("add", before, node)
-
-    def has_ended(self, share: int) -> bool:
-        """Whether a share's gradients were pushed."""
-        return self._ended == share
-
-    def push(self, share: int, leaf: list[Node]) -> list[list[Node]]:
-        """A share is complete: the values of whole subtrees become one. Returns all there are."""
-        self.current, self._ended = {}, share
-        self._found.append((share, 1, leaf))
-        while len(self._found) > 1:
-            (first, size, a), (_, other, b) = self._found[-2:]
-            if size != other or first % (2 * size):
-                break
-            added = [ops.apply("add", x, y) for x, y in zip(a, b)]
-            self._found[-2:] = [(first, 2 * size, added)]
-        return [nodes for _, _, nodes in self._found]
-
-    def take(self) -> list[list[Node]]:
-        """The values of all subtrees, in order, which are forgotten here."""
-        found, self._found = [nodes for _, _, nodes in self._found], []
-        return found
 
 
 def _cast_tensors(value: Any, dtype: Any) -> Any:

@@ -17,6 +17,8 @@ _PLACEMENTS = Served("lazyt.distributed.placements")
 _NEW = Served("lazyt.sharding.functional_collectives")
 _SAVED = Served("lazyt.sharding.checkpoint")
 _SHARDED = Served("lazyt.sharding.fully_shard")
+_WRAPPED = Served("lazyt.sharding.fsdp.fully_sharded")
+_SETTINGS = Served("lazyt.sharding.fsdp.settings")
 _MANY = Refused("lazyt's ranks have whole models and parts of the batch; this is not there yet")
 
 MODULES: Table = {
@@ -156,35 +158,37 @@ MODULES: Table = {
     },
     "distributed.fsdp": {
         _ENUMS: "BackwardPrefetch OptimStateKeyType ShardingStrategy StateDictType",
-        _MANY: """
-            CPUOffload FlatParameter FullOptimStateDictConfig
-            FullStateDictConfig FullyShardedDataParallel LocalOptimStateDictConfig
-            LocalStateDictConfig MixedPrecision
-            OptimStateDictConfig ShardedOptimStateDictConfig ShardedStateDictConfig
-            StateDictConfig StateDictSettings""",
+        _MANY: "FlatParameter",
+        _WRAPPED: "FullyShardedDataParallel",
+        _SETTINGS: """
+            CPUOffload FullOptimStateDictConfig FullStateDictConfig LocalOptimStateDictConfig
+            LocalStateDictConfig MixedPrecision OptimStateDictConfig ShardedOptimStateDictConfig
+            ShardedStateDictConfig StateDictConfig StateDictSettings""",
         _SHARDED: """
             CPUOffloadPolicy FSDPModule MixedPrecisionPolicy OffloadPolicy UnshardHandle
             fully_shard register_fsdp_forward_method share_comm_ctx""",
     },
     "distributed.fsdp.api": {
         _ENUMS: "BackwardPrefetch ShardingStrategy StateDictType",
-        _MANY: """
+        _SETTINGS: """
             CPUOffload FullOptimStateDictConfig FullStateDictConfig MixedPrecision
             ShardedOptimStateDictConfig ShardedStateDictConfig""",
     },
     "distributed.fsdp.fully_sharded_data_parallel": {
         _ENUMS: "BackwardPrefetch OptimStateKeyType ShardingStrategy StateDictType",
-        _MANY: """
-            CPUOffload FullOptimStateDictConfig FullStateDictConfig FullyShardedDataParallel
-            LocalStateDictConfig MixedPrecision ShardedOptimStateDictConfig
-            ShardedStateDictConfig""",
+        _WRAPPED: "FullyShardedDataParallel",
+        _SETTINGS: """
+            CPUOffload FullOptimStateDictConfig FullStateDictConfig LocalStateDictConfig
+            MixedPrecision ShardedOptimStateDictConfig ShardedStateDictConfig""",
     },
-    "distributed.fsdp.sharded_grad_scaler": {_MANY: "ShardedGradScaler"},
+    "distributed.fsdp.sharded_grad_scaler": {
+        Served("lazyt.sharding.fsdp.sharded_grad_scaler"): "ShardedGradScaler",
+    },
     "distributed.fsdp.wrap": {
-        _MANY: """
-            CustomPolicy ModuleWrapPolicy _Policy _or_policy always_wrap_policy enable_wrap
-            lambda_auto_wrap_policy size_based_auto_wrap_policy transformer_auto_wrap_policy
-            wrap""",
+        Served("lazyt.sharding.fsdp.wrap"): """
+            CustomPolicy ModuleWrapPolicy _Policy=Policy _or_policy=or_policy always_wrap_policy
+            enable_wrap lambda_auto_wrap_policy size_based_auto_wrap_policy
+            transformer_auto_wrap_policy wrap""",
     },
     "distributed.launcher": {},
     "distributed.launcher.api": {_MANY: "LaunchConfig elastic_launch launch_agent"},

@@ -7,7 +7,7 @@ are this rank's parts, or whole ones on demand.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,8 @@ from lazyt.sharding.zero_optimizer import ZeroRedundancyOptimizer
 
 __all__ = [
     "StateDictOptions", "get_model_state_dict", "get_optimizer_state_dict", "get_state_dict",
-    "set_model_state_dict", "set_optimizer_state_dict", "set_state_dict", "whole_tensor",
+    "init_optim_state", "numbered", "set_model_state_dict", "set_optimizer_state_dict",
+    "set_state_dict", "whole_tensor",
 ]  # fmt: skip
 
 
@@ -227,8 +228,12 @@ def get_optimizer_state_dict(
     *,
     submodules: set[Module] | None = None,
     options: StateDictOptions | None = None,
+    everywhere: bool = False,
 ) -> dict[str, Any]:
     """The state of optimizers, by the names of the model's parameters.
+
+    Args:
+        everywhere: whether ``cpu_offload`` leaves whole tensors to all ranks.
 
     Returns: ``{"state": {name: {...}}, "param_groups": [{"params": [names], ...}]}``, or one level
     with ``flatten_optimizer_state_dict``. An optimizer that has made no step gets its state.
@@ -247,7 +252,7 @@ def get_optimizer_state_dict(
         for group in optimizer.param_groups:
             settings = {k: v for k, v in group.items() if k not in ("params", "param_names")}
             groups.append({"params": [names[p] for p in group["params"]], **settings})
-    if _is_left_out(chosen):
+    if _is_left_out(chosen) and not everywhere:
         return {}
     if not chosen.flatten_optimizer_state_dict:
         return {"state": state, "param_groups": groups}
@@ -262,7 +267,7 @@ def get_optimizer_state_dict(
     return flat
 
 
-def _unflattened(flat: Mapping[str, Any], optimizers: list[Optimizer], names: Any) -> Any:
+def _unflattened(flat: Mapping[str, Any], optimizers: Sequence[Optimizer], names: Any) -> Any:
     """State and groups of a state dict of one level."""
     state: dict[str, Any] = {}
     groups = []
@@ -291,14 +296,27 @@ def set_optimizer_state_dict(
 ) -> None:
     """Gives optimizers a state of ``get_optimizer_state_dict``: this rank's parts, or whole tensors
     with ``full_state_dict``. Raises LazytError for parameters of which no group tells."""
-    chosen = (options or StateDictOptions()).check()
-    names = {parameter: name for name, parameter in reversed(list(_parameters(model)))}
     several = _several(optimizers)
+    found = numbered(model, several, optim_state_dict, (options or StateDictOptions()).check())
+    for optimizer, state in zip(several, found):
+        optimizer.load_state_dict(state)
+
+
+def numbered(
+    model: Module,
+    several: Sequence[Optimizer],
+    optim_state_dict: Mapping[str, Any],
+    chosen: StateDictOptions,
+) -> list[dict[str, Any]]:
+    """What optimizers load, with parameters by number, of a state by their names. Raises LazytError
+    for parameters of which no group tells."""
+    names = {parameter: name for name, parameter in reversed(list(_parameters(model)))}
     given: Any = dict(optim_state_dict)
     if chosen.broadcast_from_rank0:
         given = _from_first(given)
     if "param_groups" not in given or "state" not in given:
         given = _unflattened(given, several, names)
+    found = []
     told = {name: group for group in given["param_groups"] for name in group["params"]}
     for optimizer in several:
         state: dict[int, Any] = {}
@@ -323,7 +341,8 @@ def set_optimizer_state_dict(
                 numbers.append(number)
                 number += 1
             groups.append({**settings, "params": numbers})
-        optimizer.load_state_dict({"state": state, "param_groups": groups})
+        found.append({"state": state, "param_groups": groups})
+    return found
 
 
 def get_state_dict(
