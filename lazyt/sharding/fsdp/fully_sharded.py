@@ -23,6 +23,7 @@ from lazyt.functional import namespace as lazyt
 from lazyt.handle.pytree import flatten, unflatten
 from lazyt.handle.tensor import Tensor
 from lazyt.nn.module import Module
+from lazyt.nn.parameter import Parameter
 from lazyt.nn.utils.clip_grad import clip_grad_norm_ as _clip
 from lazyt.sharding.checkpoint.state_dict import whole_tensor
 from lazyt.sharding.fsdp.settings import MixedPrecision, StateDictSettings, settings_of
@@ -128,7 +129,7 @@ class FullyShardedDataParallel(Module):
                 reduce_dtype=self.mixed_precision.reduce_dtype,
                 cast_forward_inputs=self.mixed_precision.cast_forward_inputs,
             ),
-            ignored_params={item for item in ignored if isinstance(item, Tensor)},
+            ignored_params={item for item in ignored if isinstance(item, Parameter)},
         )
         self._is_outer = True
         for inner in self.fsdp_modules(module):
@@ -368,6 +369,8 @@ def _mesh(group: Any, strategy: ShardingStrategy, mesh: DeviceMesh | None) -> De
             f"{strategy.name} needs a device_mesh of two axes, or a pair of process groups"
         )
     if mesh is not None:
+        if strategy is ShardingStrategy.NO_SHARD and mesh.shape[1:] == (1,):
+            return mesh  # that of an outer wrapper
         if hybrid != (mesh.ndim == 2):
             raise ValueError(f"{strategy.name} and a mesh of {mesh.ndim} axes")
         if strategy is not ShardingStrategy.NO_SHARD:
@@ -375,9 +378,8 @@ def _mesh(group: Any, strategy: ShardingStrategy, mesh: DeviceMesh | None) -> De
         group = mesh.get_group()
     if hybrid:
         inner, outer = group
-        rows = [r for r in get_process_group_ranks(outer)]
-        width = inner.size()
-        ranks = [[r - get_rank() % width + i for i in range(width)] for r in rows]
+        row = [rank - get_rank() for rank in get_process_group_ranks(inner)]
+        ranks = [[rank + step for step in row] for rank in get_process_group_ranks(outer)]
         names = ("replicate", "shard")
         return DeviceMesh.from_group([outer, inner], "cpu", ranks, mesh_dim_names=names)
     found = group_of(group)

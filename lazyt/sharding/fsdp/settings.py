@@ -150,7 +150,7 @@ def settings_of(kind: Any, config: Any = None, optim_config: Any = None) -> Stat
     """Settings of a type. Raises RuntimeError for a configuration of another one."""
     if kind not in KINDS:
         raise ValueError(f"Unexpected state_dict_type: {kind}")
-    found = []
+    found: list[Any] = []
     for wanted, given in zip(KINDS[kind], (config, optim_config)):
         if given is not None and type(given) is not wanted:
             raise RuntimeError(f"Expected state_dict_config of type {wanted} but got {type(given)}")
