@@ -27,7 +27,8 @@ from lazyt.nn.module import Module
 from lazyt.nn.parameter import Parameter
 from lazyt.ops.parallel.collectives import Ranks
 from lazyt.ops.parallel.layouts import Layout
-from lazyt.sharding.units import Context, Divided, Unit, divide_parameter
+from lazyt.sharding.parameters import Divided, divide_parameter
+from lazyt.sharding.units import Context, Unit
 
 __all__ = [
     "CPUOffloadPolicy", "FSDPModule", "MixedPrecisionPolicy", "OffloadPolicy", "UnshardHandle",

@@ -15,8 +15,10 @@ from typing import Any
 from lazyt import ops
 from lazyt.autograd.function import Function
 from lazyt.distributed.divided import Division, gather_rows, own_rows, scatter_rows
+from lazyt.distributed.process_groups import get_process_group_ranks, group_named
 from lazyt.distributed.shares import Share, running_share
-from lazyt.distributed.tensor.dtensor import DTensor, over
+from lazyt.distributed.tensor.dtensor import over
+from lazyt.distributed.tensor.layouts import mesh_of
 from lazyt.errors import LazytError
 from lazyt.handle import pending
 from lazyt.handle.dispatch import unwrap, wrap
@@ -28,17 +30,15 @@ from lazyt.handle.tape import boundaries
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.forms import common_place, place_of
 from lazyt.ir.graph import Node
-from lazyt.nn.module import Module
 from lazyt.nn.parameter import Parameter
 from lazyt.ops.parallel import sums
 from lazyt.ops.parallel.collectives import Ranks
-from lazyt.ops.parallel.distribution import distribute
-from lazyt.ops.parallel.layouts import Layout
 from lazyt.plan import planning
 from lazyt.plan.control import collectives as running
+from lazyt.sharding.parameters import Divided
 from lazyt.sharding.subtrees import Subtrees
 
-__all__ = ["Context", "Divided", "Gathered", "Unit", "divide_parameter"]
+__all__ = ["Context", "Gathered", "Unit"]
 
 
 class Freed:
@@ -58,75 +58,6 @@ class Freed:
             "are divided among the ranks again. Look at it in the module's forward, or give "
             "fully_shard(..., reshard_after_forward=False)"
         )
-
-
-class Divided:
-    """A parameter of a unit.
-
-    Attributes:
-        homes: the modules that have it, and what they call it.
-        parameter: a ``DTensor``.
-        division, layout: how it is divided.
-    """
-
-    def __init__(
-        self,
-        homes: list[tuple[Module, str]],
-        parameter: DTensor,
-        division: Division,
-        layout: Layout,
-    ) -> None:
-        self.homes, self.parameter = homes, parameter
-        self.division, self.layout = division, layout
-
-    @property
-    def rows(self) -> Tensor:
-        """This rank's rows, whose memory is the parameter's."""
-        return self.parameter.parts_on_this_rank()
-
-    def whole(self, rows: Node) -> Node:
-        """The value that all ranks' rows make up: what has the parameter's shape."""
-        return distribute(rows, self.layout, self.division.shape)
-
-    def refresh(self) -> None:
-        """Takes over what the program has put in the parameter's place. Raises LazytError for what
-        is not divided as the parameter was."""
-        module, name = self.homes[0]
-        found: Any = module._parameters.get(name)
-        if found is None or found is self.parameter or "whole_of" in found.__dict__:
-            return
-        wanted = self.parameter.placements
-        if (
-            not isinstance(found, DTensor)
-            or tuple(found.shape) != self.division.shape
-            or found.placements != wanted
-        ):
-            kind = type(found).__name__
-            raise LazytError(
-                f"parameter {name!r} of {type(module).__name__} is a {kind} of "
-                f"{list(found.shape)} in the place of a DTensor of {list(self.division.shape)} "
-                f"with the placements {wanted}: distribute_tensor makes one of a whole tensor"
-            )
-        found.__dict__["division"] = self.division
-        self.parameter = found
-        self.show(found)
-
-    def show(self, tensor: Tensor) -> None:
-        """Lets the modules have a tensor: the whole one or this rank's rows."""
-        for module, name in self.homes:
-            module._parameters[name] = tensor  # type: ignore[assignment]
-
-
-def divide_parameter(parameter: Tensor, division: Division, layout: Layout) -> DTensor:
-    """A parameter of which this rank has its rows, and forgets the others."""
-    with no_grad():
-        part = wrap(own_rows(unwrap(parameter.detach()), division))
-    if parameter.device.type != "meta":
-        part = part.clone()
-        pending.realize_nodes([part.node])
-    made: Any = Parameter(over(part, layout, division.shape), parameter.requires_grad)
-    made.__dict__["division"] = division
-    return made  # type: ignore[no-any-return]
 
 
 class Gathered:
@@ -643,8 +574,13 @@ class Unit:
     # ------------------------------------------------------------------ shares
 
     def _check_ranks(self, share: Share) -> None:
-        alone = share.ranks.size == self.ranks.size == 1
-        if self.replicas is not None or not (alone or share.ranks == self.ranks):
+        if self.replicas is None:
+            alone = share.ranks.size == self.ranks.size == 1
+            same = alone or share.ranks == self.ranks
+        else:
+            mesh = mesh_of(self.entries[0].layout).mesh.reshape(-1).tolist()
+            same = sorted(mesh) == sorted(get_process_group_ranks(group_named(share.ranks.group)))
+        if not same:
             raise LazytError(
                 f"the shares are divided among the {share.ranks.size} ranks of group "
                 f"{share.ranks.group!r}, and {self.name} among the {self.ranks.size} of "
@@ -670,7 +606,14 @@ class Unit:
         subtrees = self._exact.take()
         divisions = [self.entries[n].division for n in learned]
         wholes = [[nodes[i] for nodes in subtrees] for i in range(len(learned))]
-        parts = scatter_rows(wholes, divisions, share.among, "avg") if learned else []
+        if not learned:
+            parts = []
+        elif self.replicas is None:
+            parts = scatter_rows(wholes, divisions, share.among, "avg")
+        else:  # one tree over the shares of all ranks of the mesh
+            every = [Division(d.shape, share.ranks) for d in divisions]
+            whole = gather_rows(scatter_rows(wholes, every, share.among, "avg"), every)
+            parts = [own_rows(node, d) for node, d in zip(whole, divisions)]
         self._exact.result = self._given(learned, parts)
 
     def take_shares(self) -> list[tuple[Tensor, Tensor]]:
