@@ -1,7 +1,7 @@
 """A classifier in `FullyShardedDataParallel`, the older of both ways to divide a model.
 
     python -m lazyt.distributed.run --lazyt --nproc-per-node 2 examples/ranks/fsdp1.py
-    torchrun --nproc-per-node 2 examples/ranks/fsdp1.py          # with PyTorch
+    torchrun --nproc-per-node 2 examples/ranks/fsdp1.py          # with PyTorch, on GPUs
 
 Policies say which modules are gathered by themselves: by size, by class, by a function. What the
 model computes is that of the module in it, in each strategy; its state is saved as whole tensors
