@@ -325,6 +325,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "_taken": ("atomic", "parts that the program has taken, weakly"),
         "_turn": ("atomic", "what of it may be found again now"),
     },
+    "sharding.fsdp.wrap": {"_blocks": ("user", "enable_wrap")},
     "sharding.fully_shard": {"_classes": ("atomic", "memo: classes of divided modules")},
     "subclasses.dispatch_modes": {"_state": ("thread", "dispatch modes that are entered")},
     "subclasses.fake_tensors": {
