@@ -142,7 +142,7 @@ def test_a_program_asks_whether_it_is_alone(torch: Any) -> None:
     with pytest.raises(ValueError, match="Default process group has not been initialized"):
         dist.get_rank()
     with pytest.raises(NotImplementedError, match="whole models"):
-        importlib.import_module("torch.distributed.fsdp").FullyShardedDataParallel(None)
+        importlib.import_module("torch.distributed.pipelining").ScheduleGPipe(None, 2)
 
 
 def test_calls_to_other_processes_are_refused_when_they_are_made(torch: Any) -> None:
