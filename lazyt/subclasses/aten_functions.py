@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import lazyt.nn.functional as F
+from lazyt.autograd import grad
 from lazyt.functional import namespace as lazyt
 from lazyt.handle.tensor import Tensor
 
@@ -16,7 +17,8 @@ __all__ = [
     "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "_conj", "_conj_physical", "_convolution",
     "_local_scalar_dense", "_log_softmax", "_native_batch_norm_legit_no_training",
     "_reshape_alias", "_softmax", "_stack", "_to_copy", "_unsafe_view", "alias",
-    "binary_cross_entropy", "binary_cross_entropy_with_logits", "col2im", "convolution", "copy",
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "col2im", "convolution",
+    "convolution_backward", "copy",
     "cross_entropy_loss", "embedding", "gelu_", "hardsigmoid_", "hardswish_", "huber_loss",
     "im2col", "index", "kl_div", "l1_loss", "lift", "lift_fresh", "lift_fresh_copy",
     "log_sigmoid_forward", "max_pool2d_with_indices", "max_pool3d_with_indices", "mish_",
@@ -160,6 +162,33 @@ def convolution(
     function = getattr(F, f"conv{rank}d")
     found = function(input, weight, bias, steps, pads, gaps, groups)
     return found
+
+
+def convolution_backward(
+    grad_output: Tensor, input: Tensor, weight: Tensor, bias_sizes: Sequence[int] | None,
+    stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], transposed: bool,
+    output_padding: Sequence[int], groups: int, output_mask: Sequence[bool],
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:  # fmt: skip
+    """The gradients of a convolution for its input, its weight and its bias; None where
+    ``output_mask`` is False."""
+    rank = weight.ndim - 2
+    again = lazyt.is_grad_enabled()
+
+    def leaf(tensor: Tensor) -> Tensor:
+        keeps = again and tensor.requires_grad
+        return tensor.clone() if keeps else tensor.detach().requires_grad_()
+
+    inner, kernel = leaf(input), leaf(weight)
+    settings = stride, padding, dilation, transposed, output_padding, groups
+    with lazyt.enable_grad():
+        result = convolution(inner, kernel, None, *settings)
+    wanted = [t for t, flag in zip((inner, kernel), output_mask) if flag]
+    found = iter(grad(result, wanted, grad_output, create_graph=again) if wanted else ())
+    first, second = (next(found) if flag else None for flag in output_mask[:2])
+    third = None
+    if output_mask[2]:
+        third = grad_output.sum([0, *range(2, rank + 2)])
+    return first, second, third
 
 
 def _convolution(*args: Any) -> Tensor:

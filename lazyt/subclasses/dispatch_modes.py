@@ -22,6 +22,7 @@ from lazyt.handle.device import device
 from lazyt.handle.tensor import Tensor
 from lazyt.library.operators import OpOverload
 from lazyt.subclasses.aten_calls import COMPOSITES, PASSIVE, RENAMED
+from lazyt.subclasses.aten_gradients import differentiated
 from lazyt.subclasses.aten_schemas import choose, schemas_of
 from lazyt.utils import _pytree as pytree
 
@@ -36,10 +37,16 @@ _PROPERTIES = {"T": "adjoint", "mT": "mT", "H": "mH", "mH": "mH"}
 
 
 class _State(local):
-    """The modes that a thread is in, the innermost last."""
+    """What dispatch modes a thread is in.
+
+    Attributes:
+        modes: those that are asked, the innermost last.
+        asked: how many are being asked.
+    """
 
     def __init__(self) -> None:
         self.modes: list[Any] = []
+        self.asked = 0
 
 
 _state = _State()
@@ -76,9 +83,9 @@ class TorchDispatchMode:
     ``torch.ops.aten.add.Tensor`` that may be called. The innermost mode is asked first; while it
     is, it is left.
 
-    Functions are taken apart as PyTorch takes them; what it has no operator for is not seen. The
-    operators of a backward, of optimizers' steps and of recurrent layers are not seen, either:
-    they are graphs here.
+    Functions are taken apart as PyTorch takes them; what it has no operator for is not seen. Of a
+    backward, products and convolutions that a mode saw forward are seen; what else it does, and
+    what optimizers' steps and recurrent layers do, is a graph here.
 
     Example:
         >>> from lazyt.subclasses.dispatch_modes import TorchDispatchMode
@@ -172,7 +179,11 @@ def call_operator(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     if _state.modes:
         mode = _state.modes[-1]
         with _in_modes(_state.modes[:-1]):
-            found = mode.__torch_dispatch__(op, types, tuple(args), kwargs)
+            _state.asked += 1
+            try:
+                found = mode.__torch_dispatch__(op, types, tuple(args), kwargs)
+            finally:
+                _state.asked -= 1
         if found is not NotImplemented:
             return found
     for value in askers:
@@ -189,6 +200,10 @@ def call_operator(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     with _in_modes(()):
         if isinstance(op, OpOverload):
             return op(*args, **kwargs)
+        if _state.asked:
+            found = differentiated(emit, op._operator, op._function, args, kwargs)
+            if found is not NotImplemented:
+                return found
         return op._function(*args, **kwargs)
 
 
@@ -225,6 +240,8 @@ def decomposed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not known or name != "__get__":
             return _looked_at(func, owner, args, kwargs)
         name = _PROPERTIES[known]
+    if name in ("_tensor_backward", "backward", "grad"):
+        return _as_it_is(func, args, kwargs, _state.modes)  # gradients of products ask
     if name in PASSIVE:
         return _as_it_is(func, args, kwargs)
     composite = COMPOSITES.get(name)
@@ -259,12 +276,18 @@ _FACTORIES = frozenset({
 })  # fmt: skip
 
 
-def _as_it_is(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What a function gives that calls no operator that one could be asked about."""
+def _as_it_is(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], modes: Sequence[Any] = ()
+) -> Any:
+    """What a function gives that calls no operator that one could be asked about.
+
+    Args:
+        modes: whom the gradients that it computes ask.
+    """
     choices = overriding.choices
     before, choices.wrappers = choices.wrappers, False
     try:
-        with _in_modes(()), overriding.Disabled(modes=False):
+        with _in_modes(modes), overriding.Disabled(modes=False):
             return func(*args, **kwargs)
     finally:
         choices.wrappers = before

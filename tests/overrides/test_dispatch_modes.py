@@ -292,3 +292,88 @@ def test_schemas_are_pytorchs() -> None:
     assert str(queries._get_schema("aten::t", "")) == "aten::t(Tensor(a) self) -> Tensor(a)"
     assert len(queries._jit_get_schemas_for_operator("aten::add")) > 2
     assert queries.parse_schema_of("a::f(Tensor x) -> Tensor[]").returns[0].is_list
+
+
+class Flops(TorchDispatchMode):
+    """Counts the operations of products, as packages do, and convolutions."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        packet = func._overloadpacket
+        if packet in (aten.mm, aten.addmm, aten.bmm):
+            a, b = args[-2:]
+            self._add(str(packet), 2 * a.numel() * b.shape[-1])
+        if packet in (aten.convolution, aten.convolution_backward):
+            self._add(str(packet), 1)
+        return func(*args, **(kwargs or {}))
+
+    def _add(self, name: str, count: int) -> None:
+        self.counts[name] = self.counts.get(name, 0) + count
+
+
+def _gradients(model: Any, given: Any) -> list[Any]:
+    model.zero_grad()
+    given.grad = None
+    model(given).sum().backward()
+    return [t.grad.clone() for t in (given, *model.parameters())]
+
+
+def test_modes_see_the_products_of_a_backward() -> None:
+    torch.manual_seed(0)
+    nn = torch.nn
+    mlp = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    given = torch.ones(3, 4, requires_grad=True)
+    wanted = _gradients(mlp, given)
+    with Flops() as flops:
+        found = _gradients(mlp, given)
+    assert flops.counts == {"aten.addmm": 288, "aten.mm": 576}
+    assert all(torch.equal(a, b) for a, b in zip(found, wanted))
+    net = nn.Sequential(
+        nn.Conv2d(2, 3, 3, padding=1), nn.ReLU(), nn.Conv2d(3, 2, 3), nn.Flatten(), nn.Linear(8, 2)
+    )
+    images = torch.rand(2, 2, 4, 4, requires_grad=True)
+    wanted = _gradients(net, images)
+    with Flops() as flops:
+        found = _gradients(net, images)
+    assert flops.counts == {
+        "aten.convolution": 2, "aten.addmm": 64, "aten.mm": 128, "aten.convolution_backward": 2,
+    }  # fmt: skip
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(found, wanted))
+
+
+def test_gradients_of_gradients_ask_as_well() -> None:
+    def energy(q: Any) -> Any:
+        total = (q @ q.transpose(1, 2)).exp().sum()
+        slope: Any = torch.autograd.grad(total, q, create_graph=True)[0]
+        return slope.sum()
+
+    q: Any = (torch.arange(24.0) / 24).reshape(2, 3, 4).requires_grad_()
+    energy(q).backward()
+    wanted, q.grad = q.grad, None
+    with Flops() as flops:
+        energy(q).backward()
+    assert flops.counts == {"aten.bmm": 1296}
+    assert torch.allclose(q.grad, wanted)
+    with Flops() as flops:
+        loss: Any = F.linear(x, torch.ones(5, 4, requires_grad=True), torch.ones(5)).sum()
+    loss.backward()
+    assert flops.counts == {"aten.addmm": 120}
+
+
+def test_convolutions_give_their_gradients() -> None:
+    torch.manual_seed(0)
+    image: Any = torch.rand(1, 2, 5, 5, dtype=torch.float64)
+    weight: Any = torch.rand(3, 2, 3, 3, dtype=torch.float64)
+    settings = [2, 2], [1, 1], [1, 1], False, [0, 0], 1
+    given = torch.rand_like(aten.convolution.default(image, weight, None, *settings))
+    inner, kernel = image.clone().requires_grad_(), weight.clone().requires_grad_()
+    bias: Any = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+    result: Any = F.conv2d(inner, kernel, bias, stride=2, padding=1)
+    wanted: Any = torch.autograd.grad(result, (inner, kernel, bias), given)
+    mask = [True, True, True]
+    found = aten.convolution_backward(given, image, weight, [3], *settings, mask)
+    assert all(torch.allclose(a, b) for a, b in zip(found, wanted, strict=True))
+    some = aten.convolution_backward(given, image, weight, None, *settings, [False, True, False])
+    assert some[0] is None and some[2] is None and torch.equal(some[1], found[1])

@@ -169,7 +169,7 @@ _UNKNOWN = """
     _assert_scalar _assert_tensor_metadata _fft_c2c _foreach_add_ _foreach_div _foreach_maximum_
     _is_all_true _pin_memory _scaled_dot_product_cudnn_attention
     _scaled_dot_product_flash_attention_for_cpu
-    _scaled_dot_product_flash_attention_for_cpu_backward convolution_backward
+    _scaled_dot_product_flash_attention_for_cpu_backward
     _scaled_dot_product_cudnn_attention_backward _scaled_dot_product_efficient_attention
     _scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_backward
     _sparse_addmm _sparse_mm_reduce_impl sym_constrain_range_for_size"""
