@@ -118,18 +118,20 @@ def serve(entry: Entry, wanted: Sequence[str]) -> Iterator[dict[str, Any]]:
     ready = {name: computed(call) for name, call in calls.items() if name in wanted}
     for call in ready.values():
         warm(call)
+    for call in ready.values():  # by now there are gradients, which captures depend on
+        warm(call, 1)
     yield {"ready": sorted(ready)}
     for line in sys.stdin:
         name = line.strip()
         yield {"why": why()} if name == "why" else {"seconds": measure(ready[name])}
 
 
-def warm(call: Callable[[], None]) -> None:
-    """Calls it until nothing is compiled any more."""
+def warm(call: Callable[[], None], times: int = 3) -> None:
+    """Calls it until nothing is compiled any more, which is waited for so many times."""
     import torch
 
     wait = getattr(torch, "wait_for_compiler", None)
-    for _ in range(3 if wait is not None else 1):
+    for _ in range(times if wait is not None else 1):
         end = time.monotonic() + WARM_SECONDS
         for _ in range(WARM):
             call()
