@@ -4,6 +4,9 @@ Random generators of frameworks differ, so numbers are drawn by NumPy: parameter
 module is first called, dropout is switched off, and what the script draws itself comes from NumPy's
 generators. FILE gets, as JSON, the first losses (what ``backward`` was called on). Where STOP is
 "stop" the script ends with the last of them. Its name and its arguments follow.
+
+Where the variable SCRIPT_IN_DOUBLE is set, float32 is float64 to the script. Of networks that blow
+up the last bits, two runs of one framework differ in float32 after a few steps.
 """
 
 from __future__ import annotations
@@ -101,6 +104,8 @@ class Numbers:
         for part in module.modules():
             if "Dropout" in type(part).__name__:
                 part.p = 0.0
+            elif isinstance(getattr(part, "dropout", None), float):
+                part.dropout = 0.0
 
     def install(self, output: Path) -> None:
         """Puts all that in place of what the framework has."""
@@ -149,6 +154,10 @@ def main(arguments: list[str]) -> None:
     if os.environ.get("ECOSYSTEM_RECORDS"):
         runpy.run_path(str(Path(__file__).with_name("under_torch.py")))["install"](False)
     Numbers(torch, stop == "stop").install(Path(output).resolve())
+    if os.environ.get("SCRIPT_IN_DOUBLE"):
+        torch.set_default_dtype(torch.float64)
+        torch.float = torch.float64
+        torch.Tensor.float = torch.Tensor.double
     sys.argv = [script, *rest]
     runpy.run_path(script, run_name="__main__")
 

@@ -46,6 +46,7 @@ class Script:
         data: makes what it reads, in the repository's folder.
         stop: whether it is ended after the losses that are compared.
         folder: where it is run.
+        double: whether it computes in float64, because last bits grow to differences in float32.
     """
 
     repository: str
@@ -54,12 +55,16 @@ class Script:
     data: Callable[[Path], None] | None = None
     stop: bool = False
     folder: str | None = None
+    double: bool = False
 
     @property
     def name(self) -> str:
         """What the table calls it."""
         compiled = " (compiled)" if "--compile=True" in self.arguments else ""
-        return f"{self.repository.partition('/')[2]}: {self.path}{compiled}"
+        words = self.arguments.split()
+        kind = f" ({words[words.index('--model') + 1]})" if "--model" in words else ""
+        double = " (float64)" if self.double else ""
+        return f"{self.repository.partition('/')[2]}: {self.path}{kind}{compiled}{double}"
 
 
 def write_digits(root: Path) -> None:
@@ -97,6 +102,17 @@ def write_lines(root: Path) -> None:
     write_text(root / "input.txt")
 
 
+def write_sentences(root: Path) -> None:
+    """Texts in the three files of a corpus."""
+    folder = root / "word_language_model" / "data" / "small"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, count in (("train", 200), ("valid", 30), ("test", 30)):
+        path = folder / f"{name}.txt"
+        write_text(path)
+        lines = path.read_text(encoding="utf-8").splitlines()
+        path.write_text("\n".join([*lines[:count], ""]), encoding="utf-8")
+
+
 def write_pictures(root: Path) -> None:
     """Pictures where the script has those that it would download."""
     from PIL import Image
@@ -117,6 +133,10 @@ _SMALL = (
     "--dropout=0.0 --eval_interval=20 "
 )
 _BATCH = "--epochs 1 --batch-size 16 --no-accel"
+_WORDS = (
+    "--data ./data/small --epochs 1 --emsize 16 --nhid 16 --nhead 2 --batch_size 8 --bptt 10 "
+    "--dropout 0 --lr 2 --model "
+)
 SCRIPTS = (
     Script("karpathy/nanoGPT", "train.py", _SMALL + "--compile=False", write_shakespeare),
     Script("karpathy/nanoGPT", "train.py", _SMALL + "--compile=True", write_shakespeare),
@@ -134,7 +154,13 @@ SCRIPTS = (
     Script("pytorch/examples", "mnist/main.py", _BATCH + " --test-batch-size 32", write_digits),
     Script("pytorch/examples", "mnist_rnn/main.py", "--epochs 1 --batch-size 16", write_digits),
     Script("pytorch/examples", "vae/main.py", _BATCH, write_digits),
-    Script("pytorch/examples", "siamese_network/main.py", _BATCH, write_digits, stop=True),
+    Script(
+        "pytorch/examples", "siamese_network/main.py", _BATCH, write_digits, stop=True, double=True
+    ),
+    *(
+        Script("pytorch/examples", "word_language_model/main.py", _WORDS + model, write_sentences)
+        for model in ("LSTM", "GRU", "RNN_TANH", "Transformer")
+    ),
     Script(
         "pytorch/examples", "dcgan/main.py",
         "--dataset fake --batchSize 4 --niter 1 --ngf 8 --ndf 8 --workers 0 --dry-run", stop=True,
@@ -218,6 +244,7 @@ def run(
         "PYTHONWARNINGS": "ignore",
         "MPLBACKEND": "Agg",
         **({"ECOSYSTEM_RECORDS": "1"} if recording else {}),
+        **({"SCRIPT_IN_DOUBLE": "1"} if script.double else {}),
     }
     whole = [*command, str(FOLDER / "prelude.py"), str(output), "stop" if script.stop else "go on"]
     whole += [str(where), *script.arguments.split()]
