@@ -190,7 +190,7 @@ def _examine_cuda() -> list[Finding]:
             "nvrtc", tuple(f"nvidia-cuda-nvrtc{end}" for end in ("", "-cu13", "-cu12"))
         ),
     ]
-    found.append(_examine_emulator())
+    found += [_examine_emulator(), _examine_nccl()]
     if nvrtc.tool() is None:
         advice = "put nvdisasm of the CUDA toolkit on the PATH to see machine code (LAZYT_DUMP)"
         found.append(Finding("sass", "warn", "no nvdisasm and no cuobjdump", advice))
@@ -212,6 +212,19 @@ def _examine_emulator() -> Finding:
     except NoCompilerError as error:
         return Finding("cuda:emu", "warn", str(error), "it compiles what the emulator runs")
     return Finding("cuda:emu", "ok", f"the CUDA emulator compiles with {command}")
+
+
+def _examine_nccl() -> Finding:
+    from lazyt.runtime.ranks import nccl
+
+    advice = f"{nccl.INSTALL}, for several GPUs"
+    if nccl.find() is None:
+        return Finding("nccl", "warn", f"no NCCL ({nccl.FILE})", advice)
+    try:
+        library = nccl.load()
+    except LazytError as error:
+        return Finding("nccl", "warn", str(error), advice)
+    return Finding("nccl", "ok", f"NCCL {library.version_text} at {library.path}")
 
 
 def _examine_package(name: str, distributions: tuple[str, ...]) -> Finding:

@@ -129,3 +129,10 @@ def test_captured_steps(library: DeferredNccl) -> None:
         x = lt.arange(float(COUNT), device="cuda") + turn
         assert captured(x).item() == step(x.cpu().to("cuda")).item()
         assert captured(x).item() == sum(2.0 * (n + turn) + 1 for n in range(COUNT))
+
+
+@pytest.mark.lazy
+def test_profiles_have_transfers(library: DeferredNccl) -> None:
+    with lt.profiler.profile() as found:
+        assert gathered() == wanted()
+    assert "all_gather" in str(found.key_averages().table())

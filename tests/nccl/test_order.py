@@ -127,6 +127,16 @@ def test_memory_is_held_until_the_device_has_come_there(device: CudaDevice) -> N
     assert made.is_done()
 
 
+def test_what_was_waited_for_is_free(device: CudaDevice) -> None:
+    """Its memory goes back to the stream that waits, long before the device has come there."""
+    made, source, target = begin(group_of(), device)
+    made.join()
+    where = source.ptr
+    del source
+    assert where not in device.pool.live and target.ptr in device.pool.live
+    assert device.upload(of(b"12345678")).ptr == where
+
+
 def test_what_takes_too_long_is_given_up(device: CudaDevice, tmp_path: Path) -> None:
     group = group_of(patience=0.2)
     made, _, target = begin(group, device)

@@ -20,6 +20,7 @@ from lazyt.ir.forms import PLACED, place_of
 from lazyt.ir.graph import Node, source_text, topological
 from lazyt.ops.leaves import INPUT
 from lazyt.ops.parallel.collectives import COLLECTIVE, CollectiveParams, renumber, runners
+from lazyt.runtime import events
 from lazyt.runtime.interpreter import load, store
 from lazyt.runtime.memory import Buffer
 from lazyt.runtime.ranks.engine import Transfer
@@ -84,6 +85,8 @@ class Started(NamedTuple):
         call, waiting = self.call, time.monotonic()
         sizes = call.sent, call.nbytes
         self.group.wait(self.transfer, self.number, lane=call.lane, nbytes=sum(sizes))
+        if events.watching:  # who times what runs wants to know when it is there
+            self.transfer.finish()
         note_transfer(call.text, call.line, self.begin, *sizes, waiting)
         if call.place and not self.buffer.place:
             from lazyt.runtime.cuda.device import device_at

@@ -226,7 +226,9 @@ class Schedule:
         return notes
 
     def _hidden(self, number: int, lines: int) -> str:
-        times = self._times.get(number)
+        times, call = self._times.get(number), self.calls[number]
+        if call.place and named(call.group).devices is not None:
+            return f"{lines} lines run between: the device waits where it has to, the host nowhere"
         if times is None:
             return f"{lines} lines run between: the transfer is hidden as far as they last"
         begin, waiting, end = times

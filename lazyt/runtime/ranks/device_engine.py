@@ -76,7 +76,7 @@ class DeviceTransfer:
     Attributes:
         comm, subject: what moves it, and what it is.
         mark: behind it in the stream; None when it is over.
-        buffers: the memory that it uses, until it is over.
+        buffers: the memory that it uses, until it is over or somebody has waited for it.
     """
 
     __slots__ = ("_begin", "_traffic", "buffers", "comm", "mark", "subject")
@@ -102,10 +102,18 @@ class DeviceTransfer:
                 device.call(device.driver.stream_waits, device.stream, self.mark)
             for buffer in self.buffers:
                 buffer.stream = device.stream
+            self.buffers = ()  # whoever gets the memory next comes behind the transfer, too
 
     def is_done(self) -> bool:
         """Whether the device has come to its end."""
         return self.mark is None or self._traffic.settle(self)
+
+    def finish(self) -> None:
+        """Waits until the device has come to its end. Raises the error of a failure."""
+        device = self._traffic.device
+        if not self.is_done():  # not for the mark, which ends when another thread has seen it
+            device.call(device.driver.wait_stream, self._traffic.stream)
+            device.check()
 
     def seconds(self) -> float:
         """Since it was started."""
@@ -134,6 +142,10 @@ class Part(NamedTuple):
     def is_done(self) -> bool:
         """See ``DeviceTransfer``."""
         return self.whole.is_done()
+
+    def finish(self) -> None:
+        """See ``DeviceTransfer``."""
+        self.whole.finish()
 
 
 class Traffic:
@@ -189,6 +201,8 @@ class Traffic:
         device, driver = self.device, self.device.driver
         with self.lock:
             device.check()
+            while self._under_way and self.settle(self._under_way[0]):
+                pass  # its memory is free from here on
             for stream in {id(s): s for s in self._streams(buffers)}.values():
                 device.order(stream, self.stream)
             device.call(driver.activate)

@@ -31,6 +31,9 @@ class Transfer(Protocol):
     def is_done(self) -> bool:
         """Whether its memory has its final content; moves it on."""
 
+    def finish(self) -> None:
+        """Once ``test`` has said so: waits until its memory has its final content."""
+
 
 class Communicator(Protocol):
     """The ranks of one group. All of them call the same operations in the same order, except for
@@ -89,6 +92,9 @@ class Done:
     def is_done(self) -> bool:
         """True."""
         return True
+
+    def finish(self) -> None:
+        """Nothing."""
 
 
 class Alone:

@@ -48,6 +48,9 @@ class _Receiving:
         """``test()``."""
         return self.test()
 
+    def finish(self) -> None:
+        """Nothing."""
+
     def take(self, source: int, body: bytes) -> None:
         """It has come."""
         self.source, self.count = source, len(body)
@@ -75,6 +78,9 @@ class _All:
     def is_done(self) -> bool:
         """``test()``."""
         return self.test()
+
+    def finish(self) -> None:
+        """Nothing."""
 
 
 class HubCommunicator:

@@ -126,6 +126,9 @@ class _Moving:
         """``test()``."""
         return self.test()
 
+    def finish(self) -> None:
+        """Nothing: the host has waited."""
+
 
 class MpiCommunicator:
     """A communicator of MPI.
