@@ -290,7 +290,7 @@ def _connect(found: ProcessGroup, device_id: Any) -> None:
 def _backend(backend: str | None) -> str:
     if backend is None:
         host = "mpi" if mpi.is_installed() else "gloo"
-        return f"cpu:{host},cuda:nccl" if is_nccl_available() and _has_gpu() else host
+        return f"cpu:{host},cuda:nccl" if _has_gpu() and is_nccl_available() else host
     if not isinstance(backend, str):
         raise ValueError(f"backend should be a string, not {type(backend).__name__}")
     parts = [part.rpartition(":") for part in backend.lower().split(",")]

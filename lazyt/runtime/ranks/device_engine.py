@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import threading
 import time
 from collections import deque
@@ -474,15 +475,17 @@ class NcclEngine:
 
     Args:
         group: the group.
-
-    Raises DistributedError where there is no NCCL.
     """
 
     def __init__(self, group: Group) -> None:
         self.group = group
-        self.library = nccl.load()
         self._comm: Communicator | None = None
         self._pairs: dict[int, Communicator] = {}
+
+    @functools.cached_property
+    def library(self) -> nccl.Library:
+        """NCCL, loaded when a tensor on a GPU needs it. Raises DistributedError."""
+        return nccl.load()
 
     @property
     def title(self) -> str:
