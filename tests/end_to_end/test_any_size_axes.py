@@ -34,6 +34,8 @@ def test_each_number_of_an_operation_is_a_size_or_says_which_axes() -> None:
         "sign", "points", "pairs",
         # of loops and branches, which stand between plans
         "body", "constants", "carries", "length", "reverse", "history", "then", "other", "test",
+        # of calls of Python, which do too
+        "call",
         # of collectives, which do too
         "group", "rank", "size", "number", "sent", "received", "root",
         "lane", "groups", "ranks", "parts",
