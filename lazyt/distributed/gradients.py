@@ -73,6 +73,8 @@ class Buckets:
         #: What a program does instead of averaging, with its state.
         self.hook: tuple[Any, Any] | None = None
         self._coming: list[tuple[list[Tensor], Any]] = []
+        #: By what averages are multiplied, where not all ranks have a gradient.
+        self.factor: float | None = None
         self.begin(())
 
     def begin(self, unused: Sequence[Tensor], elsewhere: frozenset[Tensor] = frozenset()) -> None:
@@ -124,7 +126,20 @@ class Buckets:
             grads = [p.grad for p in some if p.grad is not None]
             nodes = [value_of(g, "grad") for g in grads]
             whole = sums.all_reduce(joined(nodes), ranks_of(self._group), "avg")
+            if self.factor is not None:
+                whole = unwrap(wrap(whole) * self.factor)
             finish(list(zip(grads, parted(whole, [n.shape for n in nodes]))), True)
+
+    def start_empty(self) -> None:
+        """All sums, of a rank without a batch: its gradients are zeros."""
+        with no_grad():
+            for parameter in (p for some in self.groups for p in some):
+                if parameter.grad is not None and parameter not in self._untouched:
+                    parameter.grad = wrap(zeros_at(unwrap(parameter)))
+        for bucket in range(len(self.groups)):
+            self.start(bucket)
+        self.next = len(self.groups)
+        self._take()
 
     def _take(self) -> None:
         """Gradients become what the hook's futures give. Raises ValueError for another size."""

@@ -122,6 +122,7 @@ class DistributedDataParallel(Module):
         object.__setattr__(self, "_buckets", gradients.Buckets(learned, group, size))
         object.__setattr__(self, "_learned", learned)
         self._expected = False
+        self._join_config: Any = None
         if init_sync:
             every = [*module.parameters(), *module.buffers()]
             gradients.equalize(every, group)
@@ -144,8 +145,13 @@ class DistributedDataParallel(Module):
         if self._expected:
             self._check_last()
         syncs = self.require_backward_grad_sync and is_grad_enabled()
+        root = 0
+        if self._join_config is not None and self._join_config.enable:
+            from lazyt.distributed.joining.hooks import begin_step
+
+            root = begin_step(self, syncs)
         if buffers and self.broadcast_buffers and self.require_backward_grad_sync:
-            gradients.equalize(buffers, self.process_group)
+            gradients.equalize(buffers, self.process_group, root)
         result = self.module(*inputs, **kwargs)
         self._expected = syncs
         if syncs:
@@ -181,18 +187,43 @@ class DistributedDataParallel(Module):
         finally:
             self.require_backward_grad_sync = before
 
-    @contextmanager
     def join(
         self,
         divide_by_initial_world_size: bool = True,
         enable: bool = True,
         throw_on_early_termination: bool = False,
-    ) -> Iterator[None]:
-        """Raises LazytError if it is enabled: ranks with different numbers of batches are not
-        handled; ``drop_last`` of the sampler gives them equal ones."""
-        if enable and self.process_group.size() > 1:
-            raise LazytError("join() is not supported: give all ranks the same number of batches")
-        yield
+    ) -> Any:
+        """A block in which ranks may have different numbers of batches; in the end all have the
+        parameters of those with the most.
+
+        Args:
+            divide_by_initial_world_size: whether gradients are divided by the number of all ranks,
+                or by that of those with a batch.
+            enable: False for a block that does nothing.
+            throw_on_early_termination: whether all ranks raise a RuntimeError when one is done.
+        """
+        from lazyt.distributed.joining import Join
+
+        return Join(
+            [self], enable, throw_on_early_termination,
+            divide_by_initial_world_size=divide_by_initial_world_size,
+        )  # fmt: skip
+
+    def join_hook(self, **kwargs: Any) -> Any:
+        """What ``Join`` does on a rank without batches. ``kwargs``: those of ``join``."""
+        from lazyt.distributed.joining.hooks import GradientsJoinHook
+
+        return GradientsJoinHook(self, kwargs.get("divide_by_initial_world_size", True))
+
+    @property
+    def join_device(self) -> Any:
+        """The device of the parameters."""
+        return self._learned[0].device
+
+    @property
+    def join_process_group(self) -> Any:
+        """The ranks."""
+        return self.process_group
 
     def _set_static_graph(self) -> None:
         self.find_unused_parameters = True

@@ -131,6 +131,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         self._loads = [0] * self.world_size
         self._consolidated: list[dict[str, Any]] = []
         self.optim: Any = None
+        self._join_config: Any = None
         super().__init__(given, dict(defaults))
         self.optim = optimizer_class(self._part(), **defaults)
         self.defaults = {**self.optim.defaults, **self.defaults}
@@ -201,6 +202,10 @@ class ZeroRedundancyOptimizer(Optimizer):
 
         Returns: the closure's loss, None without one.
         """
+        if self._join_config is not None:
+            from lazyt.distributed.joining import Join
+
+            Join.notify_join_context(self)
         _copy_settings(self.param_groups, self.optim.param_groups)
         loss = None
         if closure is not None:
@@ -230,6 +235,22 @@ class ZeroRedundancyOptimizer(Optimizer):
                     finish(list(zip([p.detach() for p in some], parted(whole, shapes))), True)
 
     # ------------------------------------------------------------------ taking state elsewhere
+
+    def join_hook(self, **kwargs: Any) -> Any:
+        """What ``Join`` does on a rank without batches."""
+        from lazyt.distributed.joining.hooks import OptimizerJoinHook
+
+        return OptimizerJoinHook(self)
+
+    @property
+    def join_device(self) -> Any:
+        """The device of the parameters."""
+        return self.param_groups[0]["params"][0].device
+
+    @property
+    def join_process_group(self) -> Any:
+        """The ranks."""
+        return self.process_group
 
     def consolidate_state_dict(self, to: int = 0) -> None:
         """Brings the state of all ranks to one of them (all ranks call this), for ``state_dict``.

@@ -85,9 +85,11 @@ MODULES: Table = {
         _MANY: "PostLocalSGDState post_localSGD_hook",
     },
     "distributed.algorithms.ddp_comm_hooks.powerSGD_hook": {
-        _MANY: "PowerSGDState batched_powerSGD_hook powerSGD_hook",
+        Served("lazyt.sharding.power_sgd"): "PowerSGDState batched_powerSGD_hook powerSGD_hook",
     },
-    "distributed.algorithms.join": {_MANY: "Join JoinHook Joinable"},
+    "distributed.algorithms.join": {
+        Served("lazyt.distributed.joining"): "Join JoinHook Joinable",
+    },
     "distributed.algorithms.model_averaging": {},
     "distributed.algorithms.model_averaging.averagers": {
         _MANY: "ModelAverager PeriodicModelAverager",
