@@ -64,7 +64,7 @@ ROOMS: dict[str, frozenset[str]] = {
         {"distributed", "api", "errors", "config", "linalg"}
     ),  # DistributedDataParallel
     # modules, optimizers and files of them, on several ranks
-    "sharding": API | {"amp", "distributed", "nn", "optim", "serialization", "utils"},
+    "sharding": API | {"amp", "distributed", "linalg", "nn", "optim", "serialization", "utils"},
     "masked": frozenset({"nn", "linalg", "api", "errors", "config"}),
     "ao": frozenset({"nn", "api", "errors", "config"}),  # observers are modules
     # parameters and graphs have fake tensors; masked tensors have functions of masks

@@ -11,6 +11,7 @@ import pytest
 from tests.distributed.launching import ROOT, environment
 
 PROGRAMS = {
+    "ddp": (["--epochs", "2"], "snapshots and processes agree"),
     "fsdp1": (["--steps", "2"], "policies, strategies and states agree"),
     "fsdp2": (["--steps", "3", "--depth", "2"], "three ways to resume agree"),
 }

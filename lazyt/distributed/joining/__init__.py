@@ -69,6 +69,15 @@ class Joinable(ABC):
         super().__init__()
         self._join_config = JoinConfig()
 
+    @classmethod
+    def __subclasshook__(cls, kind: type) -> Any:
+        """Classes that have all that is needed are joinable, such as ``DistributedDataParallel``,
+        which this module does not import."""
+        if cls is not Joinable:
+            return NotImplemented
+        needed = ("join_hook", "join_device", "join_process_group")
+        return all(hasattr(kind, name) for name in needed) or NotImplemented
+
     @abstractmethod
     def join_hook(self, **kwargs: Any) -> JoinHook:
         """What to do when this rank has no more batches.

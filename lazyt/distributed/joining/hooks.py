@@ -6,14 +6,11 @@ from typing import Any
 
 from lazyt.distributed.collectives import all_reduce
 from lazyt.distributed.gradients import equalize, used_somewhere
-from lazyt.distributed.joining import Join, Joinable, JoinHook, common_rank
+from lazyt.distributed.joining import Join, JoinHook, common_rank
 from lazyt.distributed.works import ReduceOp
 from lazyt.functional import namespace as lazyt
-from lazyt.nn.parallel import DistributedDataParallel
 
 __all__ = ["GradientsJoinHook", "OptimizerJoinHook", "begin_step"]
-
-Joinable.register(DistributedDataParallel)
 
 
 def _agreed(module: Any, syncs: bool) -> bool:
