@@ -1,4 +1,4 @@
-"""`DistributedDataParallel` as training programs use it: a step, a checkpoint, a model in two parts,
+"""`DistributedDataParallel` as programs use it: a step, a checkpoint, a model in two parts,
 and a trainer that goes on from its snapshot.
 
     python -m lazyt.distributed.run --lazyt --nproc-per-node 2 examples/ranks/ddp.py
