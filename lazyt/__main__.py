@@ -23,6 +23,7 @@ COMMANDS = {
     "reduce": "a graph, a kernel or a program made smaller while it fails",
     "capture": "run a program, and write down all that becomes of its graphs",
     "replay": "compile and run a captured plan, or one kernel of it; time it, check its results",
+    "record": "what a program looks at, and where it first differs: machines, versions, PyTorch",
     "diff": "what differs between two captures, or two commits of lazyt, level by level",
     "report": "a capture as one HTML page: from the user's line to the C, with times",
 }
@@ -36,6 +37,7 @@ MODULES = {
     "capture": "lazyt.tools.captures.recorder",
     "replay": "lazyt.tools.captures.replay",
     "diff": "lazyt.tools.captures.compare",
+    "record": "lazyt.tools.records.command",
     "report": "lazyt.tools.captures.report",
 }
 

@@ -53,6 +53,8 @@ _FEWEST_USES, _MOST_USES = 4, 64
 
 #: Called before anything is computed: collectives that the program has made are started.
 before_realizing: list[Callable[[], None]] = []
+#: Told of each node that ``config.eager`` has computed.
+after_each: list[Callable[[Node], None]] = []
 
 
 #: Tell graphs over whole values that ranks have parts of, which are computed as those.
@@ -132,6 +134,8 @@ def _realize_one_by_one(nodes: Sequence[Node]) -> None:
     for node in topological(nodes, lambda n: n.data is not None):
         if node.data is None and not (node.op.is_identity or node.op is CONST):
             planning.realize([node])
+            for function in after_each:
+                function(node)
 
 
 #: Ops whose kernels store their results only as they are: another shape would be a copy.

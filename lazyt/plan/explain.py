@@ -227,7 +227,7 @@ def explain_new(
     """
     given = set(leaves)
     summary = _Summary(
-        tuple(_name(n) for n in order if n not in given),
+        tuple(op_name(n) for n in order if n not in given),
         tuple(_type(n) for n in leaves),
         tuple(_type(n) for n in roots),
         where,
@@ -258,7 +258,7 @@ def explain_new(
     return "the same operations with other parameters, or combined in another way"
 
 
-def _name(node: Node) -> str:
+def op_name(node: Node) -> str:
     """The op; for a map, the function that makes its values."""
     expr = node.params if node.op.name == "map" else None
     return expr.fn.name if isinstance(expr, Call) else node.op.name

@@ -31,10 +31,19 @@ def run(argv: Sequence[str]) -> int:
     given = parser.parse_args(argv)
     if not given.module and not os.path.exists(given.program):
         raise UsageError(f"there is no file {given.program}")
-    torch_alias.install()
-    sys.argv = [given.program, *given.arguments]
+    return run_program([given.program, *given.arguments], given.module)
+
+
+def run_program(command: list[str], is_module: bool, alias: bool = True) -> int:
+    """Runs a program, or a module, with its arguments; 1 where it raised one of lazyt's errors.
+
+    ``alias``: whether ``import torch`` gives lazyt.
+    """
+    if alias:
+        torch_alias.install()
+    sys.argv = [*command]
     try:
-        _run_program(given.program, given.module)
+        _run(command[0], is_module)
     except LazytError:
         # The program's own mistake, so it ends as it would without us: with its traceback.
         sys.excepthook(*sys.exc_info())
@@ -42,7 +51,7 @@ def run(argv: Sequence[str]) -> int:
     return 0
 
 
-def _run_program(program: str, is_module: bool) -> None:
+def _run(program: str, is_module: bool) -> None:
     if is_module:
         sys.path.insert(0, os.getcwd())
         runpy.run_module(program, run_name="__main__", alter_sys=True)
