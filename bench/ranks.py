@@ -6,7 +6,8 @@
 
 Each rank has one thread. What is compared alternates, and the best of many counts. ``hidden`` slows
 transfers down to a link of so many megabits per second: an engine that holds each back until its
-bytes would have passed.
+bytes would have passed. With ``--link`` (Linux, root) there is such a link: each rank is in a
+network namespace, both are joined by a pair of virtual interfaces, and MPI uses TCP.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +32,18 @@ class Wire:
     Attributes:
         rate: bytes a second; it passes everything at once while that is 0.
         busy: seconds that it has been sending.
+        is_real: whether the network is as slow: then it only counts.
     """
 
-    def __init__(self, rate: float, latency: float = 5e-5) -> None:
-        self.rate, self.latency = rate, latency
+    def __init__(self, rate: float, is_real: bool, latency: float = 5e-5) -> None:
+        self.rate, self.latency, self.is_real = rate, latency, is_real
         self.free = self.busy = 0.0
+
+    def set(self, rate: float) -> None:
+        """Sets the rate, of the network's interface, too."""
+        self.rate = rate
+        if self.is_real:
+            limit(os.environ["LINK_INTERFACE"], rate)
 
     def send(self, nbytes: int) -> float:
         """When so many bytes have passed."""
@@ -42,6 +51,8 @@ class Wire:
             return 0.0
         seconds = nbytes / self.rate
         self.busy += seconds
+        if self.is_real:
+            return 0.0
         self.free = max(time.monotonic(), self.free) + seconds
         return self.free + self.latency
 
@@ -85,11 +96,63 @@ class Throttled:
         return getattr(self.inner, name)
 
 
-def throttle(rate: float) -> Wire:
+#: The namespaces of two ranks, their interfaces and addresses.
+ENDS = (("lazyt-a", "lazyt-va", "10.77.0.1"), ("lazyt-b", "lazyt-vb", "10.77.0.2"))
+
+
+def limit(interface: str, rate: float) -> None:
+    """Lets an interface of this namespace send so many bytes a second, or all for 0."""
+    begin = ["tc", "qdisc"]
+    subprocess.run([*begin, "del", "dev", interface, "root"], stderr=subprocess.DEVNULL)
+    if rate:
+        bits = f"{int(rate * 8)}bit"
+        settings = ["tbf", "rate", bits, "burst", "128kbit", "latency", "50ms"]
+        subprocess.run([*begin, "add", "dev", interface, "root", *settings], check=True)
+
+
+@contextmanager
+def link() -> Iterator[None]:
+    """Two namespaces, joined, while it is entered."""
+
+    def ip(*words: str) -> None:
+        subprocess.run(["ip", *words], check=True)
+
+    try:
+        for name, _, _ in ENDS:
+            ip("netns", "add", name)
+        ip("link", "add", ENDS[0][1], "type", "veth", "peer", "name", ENDS[1][1])
+        for name, interface, address in ENDS:
+            ip("link", "set", interface, "netns", name)
+            ip("-n", name, "addr", "add", f"{address}/24", "dev", interface)
+            ip("-n", name, "link", "set", "lo", "up")
+            ip("-n", name, "link", "set", interface, "up")
+        yield
+    finally:
+        for name, _, _ in ENDS:
+            subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL)
+
+
+def start_on_link(environment: dict[str, str]) -> int:
+    """Starts a rank in each namespace."""
+    environment = environment | {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self"}
+    launch = [sys.executable, "-m", "lazyt.distributed.run", "--nnodes", "2", "--nproc-per-node",
+              "1", "--master-addr", ENDS[0][2], "--master-port", "29511"]  # fmt: skip
+    with link():
+        started = []
+        for number, (name, interface, _) in enumerate(ENDS):
+            words = ["ip", "netns", "exec", name, *launch, "--node-rank", str(number)]
+            words += ["--lazyt", __file__, *sys.argv[1:]]
+            own = environment | {"UCX_NET_DEVICES": interface, "LINK_INTERFACE": interface}
+            started.append(subprocess.Popen(words, env=own))
+        return max(process.wait() for process in started)
+
+
+def throttle(rate: float, is_real: bool) -> Wire:
     """Puts a wire before the group of all ranks."""
     import lazyt.distributed as dist
 
-    wire, group = Wire(rate), dist.group.WORLD._group
+    wire, group = Wire(rate, is_real), dist.group.WORLD._group
+    wire.set(rate)
     group.lanes = tuple(Throttled(comm, wire) for comm in group.lanes)
     return wire
 
@@ -115,6 +178,8 @@ def bandwidth(options: argparse.Namespace) -> None:
     import lazyt.distributed as dist
 
     comm = MPI.COMM_WORLD.Dup()
+    if options.link:
+        limit(os.environ["LINK_INTERFACE"], options.mbit * 1e6 / 8)
     if dist.get_rank() == 0:
         print(f"{'bytes':>9}  {'mpi4py':>9}  {'all_reduce':>10}  {'captured':>9}  ratios")
     for power in (10, 14, 18, 20, 22, 24, 26):
@@ -231,20 +296,22 @@ def hidden(options: argparse.Namespace) -> None:
     import torch.distributed as dist
 
     rate = options.mbit * 1e6 / 8
-    wire = throttle(rate)
+    wire = throttle(rate, options.link)
     for kind in ("eager", "captured"):
+        wire.set(rate)
         both, net = _steps(kind, True)  # buckets are sized by the slow link
         for _ in range(4):
             both()
         times: dict[float, list[float]] = {0.0: [], rate: []}
         busy = 0.0
         for _ in range(options.times):
-            for wire.rate in times:
+            for each in times:
+                wire.set(each)
                 dist.barrier()
                 wire.busy = 0.0
                 begin = time.perf_counter()
                 both()
-                times[wire.rate].append(time.perf_counter() - begin)
+                times[each].append(time.perf_counter() - begin)
                 busy = wire.busy or busy
         plain, slow = min(times[0.0]), min(times[rate])
         if dist.get_rank() == 0:
@@ -262,12 +329,15 @@ def main() -> int:
     parser.add_argument("what", choices=["bandwidth", "gpt", "hidden"])
     parser.add_argument("--times", type=int, default=15)
     parser.add_argument("--mbit", type=float, default=1000)
+    parser.add_argument("--link", action="store_true", help="two network namespaces (as root)")
     options = parser.parse_args()
     if "RANK" not in os.environ:
         command = [sys.executable, "-m", "lazyt.distributed.run", "--nproc-per-node", "2",
                    "--lazyt", __file__, *sys.argv[1:]]  # fmt: skip
         environment = os.environ | {"LAZYT_THREADS": "1", "OMP_NUM_THREADS": "1"}
         environment |= {"LAZYT_TIER": "1"}  # the kernels of the step from the first call on
+        if options.link:
+            return start_on_link(environment)
         return subprocess.call(command, env=environment)
     import lazyt.distributed as dist
 

@@ -19,8 +19,8 @@ from lazyt.distributed.process_groups import (
     before_dividing,
     check_moves,
     get_group_rank,
-    group_named,
     group_of,
+    known_group,
     on_destroy,
     ranks_of,
 )
@@ -58,8 +58,9 @@ def _tell_capture(node: Node) -> None:
 def _check_device(node: Node) -> None:
     """Raises DeviceError, in the line that makes it, for a collective of values on a device whose
     memory the group does not move."""
-    name = node.params.group
-    check_moves(group_named(name), place_of(node.form), node.params.kind)
+    group = known_group(node.params.group)
+    if group is not None:
+        check_moves(group, place_of(node.form), node.params.kind)
 
 
 build.on_made += [_check_device, running.made, _tell_capture]

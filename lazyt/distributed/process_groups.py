@@ -188,12 +188,19 @@ def group_of(group: Any) -> ProcessGroup | None:
 def group_named(name: str | None) -> ProcessGroup:
     """The group with a name, that of all processes for None. Raises ValueError where there is
     none."""
-    if name is None:
-        return default_group()
-    for found in (default_group(), *_now.others):
-        if found.group_name == name:
+    default = default_group()
+    found = default if name is None else known_group(name)
+    if found is None:
+        raise ValueError(f"there is no process group {name!r}")
+    return found
+
+
+def known_group(name: str) -> ProcessGroup | None:
+    """The group with a name; None where the program has made none of that name."""
+    for found in (_now.group, *_now.others):
+        if found is not None and found.group_name == name:
             return found
-    raise ValueError(f"there is no process group {name!r}")
+    return None
 
 
 def check_moves(group: ProcessGroup, place: str, what: str) -> None:
