@@ -64,9 +64,10 @@ class Attention(nn.Module):
 class Block(nn.Module):
     """Attention, then a layer of neurons, each added to what comes in."""
 
-    def __init__(self) -> None:
+    def __init__(self, dropout: float) -> None:
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.drop = nn.Dropout(dropout) if dropout else nn.Identity()
         self.attention = Attention()
         self.neurons = nn.Sequential(
             nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(approximate="tanh"), nn.Linear(4 * WIDTH, WIDTH)
@@ -74,18 +75,18 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x [n, length, WIDTH] to the same shape."""
-        x = x + self.attention(self.norm1(x))
-        return x + self.neurons(self.norm2(x))
+        x = x + self.drop(self.attention(self.norm1(x)))
+        return x + self.drop(self.neurons(self.norm2(x)))
 
 
 class GPT(nn.Module):
     """Scores of the next character, at every position."""
 
-    def __init__(self, letters: int, layers: int = LAYERS) -> None:
+    def __init__(self, letters: int, layers: int = LAYERS, dropout: float = 0.0) -> None:
         super().__init__()
         self.letter = nn.Embedding(letters, WIDTH)
         self.position = nn.Embedding(CONTEXT, WIDTH)
-        self.blocks = nn.Sequential(*(Block() for _ in range(layers)))
+        self.blocks = nn.Sequential(*(Block(dropout) for _ in range(layers)))
         self.norm = nn.LayerNorm(WIDTH)
         self.head = nn.Linear(WIDTH, letters, bias=False)
         for name, weight in self.named_parameters():
@@ -314,12 +315,13 @@ def main() -> None:
     parser.add_argument("--save", default="", metavar="DIR", help="where processes save together")
     parser.add_argument("--resume", action="store_true", help="go on from what --save has written")
     parser.add_argument("--layers", type=int, default=LAYERS, help="of the network (%(default)s)")
+    parser.add_argument("--dropout", type=float, default=0.0, metavar="P", help="(%(default)s)")
     parser.add_argument("--zero", type=int, default=0, choices=range(4), help="what is divided")
     options = parser.parse_args()
     shares, rank = start_ranks(options.exact) if options.exact else (None, 0)
     torch.manual_seed(options.seed)
     text = Text()
-    net = GPT(len(text.letters), 1 if options.short else options.layers)
+    net = GPT(len(text.letters), 1 if options.short else options.layers, options.dropout)
     count = sum(w.numel() for w in net.parameters())
     print(f"{len(text.train)} characters to train with, {count} parameters")
     divide(net, options.zero)
@@ -330,6 +332,7 @@ def main() -> None:
         net, text, steps, not options.no_compile, options.checkpoint, options.every, shares,
         options.zero, options.save, options.resume,
     )  # fmt: skip
+    net.eval()
     if options.exact:
         print(
             f"rank {rank}: last loss {losses[-1].hex()}, all losses {digest(losses)}, "
