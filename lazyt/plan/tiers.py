@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from lazyt import extensions
 from lazyt.config import config
 from lazyt.errors import CompileError, LazytError, NoCompilerError, warn
-from lazyt.ir.graph import source_text
+from lazyt.ir.graph import source_text, topological
 from lazyt.plan import build, constant_lifting, dynamic_shapes, generic
 from lazyt.plan.build import Code, Plan, lock
 from lazyt.runtime import cache, events
@@ -59,6 +59,9 @@ OFTEN, VERY_OFTEN, SHORT = 64, 4000, 20e-6
 LOOK, LOOK_EACH = 0.002, 40e-6
 #: Elementary steps of a second in tier 0, about.
 _PACE = 2e9
+#: Bytes of a value on the way, and how many times those of all inputs and results they have to be,
+#: for a graph that fused kernels compute without it, and tier 0 would put into memory.
+VAST, TIMES = 1 << 27, 8
 #: Seconds without a plan to compile after which kernels for any shape are compiled: most programs
 #: that end before that have no use for more of them.
 IDLE = 2.0
@@ -234,9 +237,18 @@ def _is_tried(
         return False
     if config.tier == 0:
         return True
+    if _is_vast(order, [order[number] for number in structure.leaves], roots):
+        return False
     if force is not None or build.tunes() or extensions.is_active() or _queue.is_broken:
         return False
     return _steps(structure, order) < least * _PACE and not definitions_outside(roots).digest
+
+
+def _is_vast(order: Sequence[Node], leaves: Sequence[Node], roots: Sequence[Node]) -> bool:
+    """Whether a graph has a value on the way that dwarfs what it is computed from and what comes
+    out, such as all differences of two sets of points."""
+    largest = max([node.nbytes for node in order], default=0)
+    return largest > VAST and largest > TIMES * sum([node.nbytes for node in (*leaves, *roots)])
 
 
 def _steps(structure: Structure, order: Sequence[Node]) -> int:
@@ -273,7 +285,9 @@ def first_code(
     if config.verify or build.is_written_down():
         return None
     if config.tier == "auto":
-        if not in_background(subject):
+        if not in_background(subject) or _is_vast(
+            topological(subject.roots), subject.inputs, subject.roots
+        ):
             return None
         program = subject.stored
         found = None if program is None else _found(program)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import lazyt
+from lazyt.compat import torch_alias
 from lazyt.errors import LazytError
 from lazyt.handle import pending
 from lazyt.ir.graph import Node, source_text
@@ -143,6 +144,49 @@ def test_looks_inside_of_looks_count_once(tmp_path: Path) -> None:
     values = recorded(tmp_path / "out", lambda: [repr(lazyt.arange(3.0)), f"{lazyt.ones(()):.2f}"])
     assert [v.what for v in values if v.kind == "look"] == ["print()", "print()"]
     assert "looked" not in lazyt.Tensor.item.__qualname__  # what was wrapped is as before
+
+
+def test_programs_may_exit_and_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, out = tmp_path / "ends.py", tmp_path / "out"
+    text = (
+        "import os, sys, torch\nx = torch.ones(3) * float(os.environ['V'])\nprint(x.sum().item())\n"
+    )
+    with torch_alias.standing_in():
+        _check_endings(program, out, text, monkeypatch, capsys)
+
+
+def _check_endings(
+    program: Path, out: Path, text: str, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    for ending, code in (("sys.exit(0)", 0), ("sys.exit()", 0), ("sys.exit(3)", 3), ("1 / 0", 1)):
+        program.write_text(f"{text}{ending}\n")
+        monkeypatch.setenv("V", "1")
+        assert command.run([str(out), str(program)]) == code
+        assert command.run(["--against", str(out), str(program)]) == code
+        monkeypatch.setenv("V", "2")
+        assert command.run(["--against", str(out), str(program)]) == 1
+        assert "first difference: value 1: item() at ends.py:3" in capsys.readouterr().out
+
+
+def test_looks_of_the_framework_do_not_count(tmp_path: Path) -> None:
+    def program() -> None:
+        weight = lazyt.nn.Parameter(lazyt.ones(3))
+        optimizer = lazyt.optim.LBFGS([weight], max_iter=3)  # looks at many values
+
+        def closure() -> lazyt.Tensor:
+            optimizer.zero_grad()
+            loss = weight.square().sum()
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+        weight.sum().item()
+
+    values = recorded(tmp_path / "out", program)
+    assert [v.what for v in values if v.kind == "look"] == ["item()"]
 
 
 def test_ulps() -> None:

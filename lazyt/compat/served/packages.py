@@ -145,7 +145,8 @@ class AtenOperator:
     def __getattr__(self, name: str) -> AtenOperator:
         given = self.__dict__
         if name.startswith("_") or given.get("_overloadname"):
-            raise AttributeError(f"operator {self} has no attribute '{name}'", name=name)
+            title = given.get("__name__", "")  # a copy that is being made has none
+            raise AttributeError(f"operator aten.{title} has no attribute '{name}'", name=name)
         known = overload_names(given["_operator"])
         if known is not None and name not in known:
             raise AttributeError(

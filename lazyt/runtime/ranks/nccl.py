@@ -16,7 +16,7 @@ from typing import Any
 from lazyt.errors import DistributedError
 
 #: What to install.
-INSTALL = "pip install 'lazyt-compiler[nccl]' (the package nvidia-nccl-cu12)"
+INSTALL = "pip install 'lazyt-compiler[nccl]'"
 #: The file, as wheels and systems call it.
 FILE = "libnccl.so.2"
 #: The oldest version that has all that is called here (major, minor).

@@ -63,6 +63,9 @@ def run(argv: Sequence[str]) -> int:
             code = _recorded(out, given.rest, given)
             found = _compared(before, read(out), _tolerance(given, given.against, out))
         return found or code
+    if given.rest[1:2] == ["-m"]:  # behind the file, as people write it
+        given.is_module = True
+        del given.rest[1]
     if len(given.rest) < 2:
         raise UsageError("record needs a file to write and a program")
     return _recorded(given.rest[0], given.rest[1:], given)
@@ -87,11 +90,18 @@ def _recorded(out: str, command: list[str], given: Any) -> int:
     try:
         with watching(module, writer, nodes):
             code = run_program(command, given.is_module, alias=not is_torch)
+    except SystemExit as end:  # a program may end so; what it looked at is compared all the same
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+        code = 1
     finally:
         writer.close()
-    looks, others = writer.counts["look"], writer.counts["node"]
-    rest = f" and {others} computed on the way" if nodes else ""
-    print(f"lazyt record: {looks} values looked at{rest}, in {out}", file=sys.stderr)
+        looks, others = writer.counts["look"], writer.counts["node"]
+        rest = f" and {others} computed on the way" if nodes else ""
+        print(f"lazyt record: {looks} values looked at{rest}, in {out}", file=sys.stderr)
     return code
 
 

@@ -32,6 +32,12 @@ METHODS = {
 }  # fmt: skip
 
 
+def _asked_by_program(folders: tuple[str, ...]) -> bool:
+    """Whether the caller of a wrapped method is none of the framework's own functions, such as an
+    optimizer that reads its count of steps."""
+    return not sys._getframe(2).f_code.co_filename.startswith(folders)
+
+
 def _user_line(folders: tuple[str, ...]) -> tuple[str, str]:
     """``file.py:12`` and the text of the innermost line that is not in one of these folders."""
     frame = sys._getframe(2)
@@ -68,7 +74,7 @@ def _wrapped(
 
     @functools.wraps(method)
     def looked(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if busy:
+        if busy or not _asked_by_program(folders):
             return method(self, *args, **kwargs)
         busy.append(True)
         try:
