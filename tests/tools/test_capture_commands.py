@@ -251,7 +251,7 @@ def test_plans_on_one_side_only(made: Path, own: Path, capsys: Capture) -> None:
 
 
 def test_moved_lines_are_no_difference(tmp_path: Path) -> None:
-    text = "import lazyt\nx = lazyt.ones(3, 4).realize()\n(x.softmax(-1) + x).realize()\n"
+    text = "import lazyt\nx = lazyt.full((3, 41), 0.73).realize()\n(x.softmax(-1) + x).realize()\n"
     for name, lines in (("a", text), ("b", "\n\n" + text)):
         path = tmp_path / f"{name}.py"
         path.write_text(lines)
