@@ -11,6 +11,7 @@ import pytest
 import lazyt
 import lazyt.distributed as dist
 from lazyt.errors import DeviceError, DistributedError
+from lazyt.runtime.cuda import device as cuda_device
 from lazyt.runtime.ranks import nccl
 from tests.nccl.mock import BEGIN, ended, run, variables
 
@@ -140,6 +141,7 @@ def test_a_tensor_on_the_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 
 def test_another_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(cuda_device, "_devices", {})
     with lazyt.config.override(emulate_cuda=2):
         begin(tmp_path, monkeypatch)
         for device in ("cuda:0", "cuda:0"):

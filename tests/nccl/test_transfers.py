@@ -11,6 +11,7 @@ import pytest
 
 import lazyt
 import lazyt.distributed as dist
+from lazyt.runtime.cuda import device as cuda_device
 from lazyt.runtime.ranks import nccl
 from tests.nccl.mock import calls, run, variables
 
@@ -190,6 +191,7 @@ def test_ranks_meet_at_once_where_a_device_is_named(alone: Path) -> None:
 
 def test_what_is_there_is_taken(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert dist.is_nccl_available() and dist.is_backend_available("nccl")
+    monkeypatch.setattr(cuda_device, "_devices", {})
     for gpus, name in ((0, "mpi"), (1, "cpu:mpi,cuda:nccl")):
         with lazyt.config.override(emulate_cuda=gpus):
             dist.init_process_group(rank=0, world_size=1)
