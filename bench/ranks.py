@@ -67,6 +67,9 @@ class Held:
         """Whether it is complete."""
         return bool(self.inner.test()) and time.monotonic() >= self.until
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
 
 class Throttled:
     """A communicator behind a wire."""
