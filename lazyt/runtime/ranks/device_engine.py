@@ -204,6 +204,7 @@ class Traffic:
             device.check()
             while self._under_way and self.settle(self._under_way[0]):
                 pass  # its memory is free from here on
+            # One object is one stream, and all of them live for as long as this loop.
             for stream in {id(s): s for s in self._streams(buffers)}.values():
                 device.order(stream, self.stream)
             device.call(driver.activate)

@@ -479,12 +479,12 @@ def _take(wrapper: Any, state: Any, prefix: str, *_: Any) -> None:
         state[inner + key[len(prefix) :]] = state.pop(key)
     for unit in wrapper.module._own_units():
         unit.reshard()
-    own = {id(e.parameter): e.parameter for u in wrapper.module._own_units() for e in u.entries}
+    own = {entry.parameter for unit in wrapper.module._own_units() for entry in unit.entries}
     for name, parameter in Module.named_parameters(wrapper.module, remove_duplicate=False):
         value = state.get(inner + name)
         is_plain = isinstance(value, Tensor) and not isinstance(value, DTensor)
-        if id(parameter) in own and is_plain and value.shape == parameter.shape:
-            like = own[id(parameter)]
+        if parameter in own and is_plain and value.shape == parameter.shape:
+            like: Any = parameter
             with lazyt.no_grad():
                 state[inner + name] = distribute_tensor(
                     value.detach(), like.device_mesh, like.placements, src_data_rank=None

@@ -41,15 +41,15 @@ def _asked_by_program(folders: tuple[str, ...]) -> bool:
 def _user_line(folders: tuple[str, ...]) -> tuple[str, str]:
     """``file.py:12`` and the text of the innermost line that is not in one of these folders."""
     frame = sys._getframe(2)
-    while frame is not None:
+    while True:
         name = frame.f_code.co_filename
         if not name.startswith(folders) and os.path.exists(name):
             text = linecache.getline(name, frame.f_lineno).strip()
             return f"{os.path.basename(name)}:{frame.f_lineno}", text
-        if frame.f_back is None:
-            break
-        frame = frame.f_back
-    return "", ""
+        outer = frame.f_back
+        if outer is None:
+            return "", ""
+        frame = outer
 
 
 def _seen(module: ModuleType, tensor: Any, what: str, line: tuple[str, str]) -> Value | None:
@@ -108,9 +108,9 @@ def _computed(writer: Writer, node: Node) -> None:
 def watching(module: ModuleType, writer: Writer, nodes: bool) -> Iterator[None]:
     """While it is entered, what the program looks at is written down; with ``nodes`` of lazyt every
     value that is computed, too."""
-    kind: Any = module.Tensor
     import lazyt
 
+    kind: Any = module.Tensor
     files = [os.path.abspath(m.__file__ or "") for m in (module, lazyt)]
     folders = tuple({os.path.dirname(file) + os.sep for file in files})
     busy: list[bool] = []
