@@ -51,7 +51,7 @@ def opcheck(
         op: the operator.
         args, kwargs: arguments to call it with.
         test_utils: which checks: that it writes to nothing but what its schema says, and gives
-            memory of its own (``test_schema``), that its results require a gradient where one is
+            memory that is new (``test_schema``), that its results require a gradient where one is
             registered (``test_autograd_registration``), that it has a fake kernel which agrees with
             it (``test_faketensor``), and that it gives the same values and gradients when it is
             captured (``test_aot_dispatch_dynamic``). ``test_gradients``, which is lazyt's alone and

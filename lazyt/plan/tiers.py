@@ -10,7 +10,8 @@ time.
 
 What cannot go to that process is compiled as ever, before it runs: graphs for other devices, plans
 that are to be tuned, verified or written down, passes of a user's own, and ops from outside the
-package.
+package. So are graphs with a value on the way that dwarfs all others (``VAST``): tier 0 would put
+it into memory.
 """
 
 from __future__ import annotations

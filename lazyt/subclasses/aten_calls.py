@@ -69,10 +69,10 @@ RENAMED = {
 def _linear(emit: Emit, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     if weight.ndim != 2 or input.ndim < 2:
         return emit("linear", input, weight, bias)
-    turned = emit("t", weight)
+    transposed = emit("t", weight)
     lead = tuple(input.shape[:-1])
     flat = input if input.ndim == 2 else _reshape(emit, input, (prod(lead), input.shape[-1]))
-    found = emit("mm", flat, turned) if bias is None else emit("addmm", bias, flat, turned)
+    found = emit("mm", flat, transposed) if bias is None else emit("addmm", bias, flat, transposed)
     if input.ndim == 2:
         return found
     return emit("view" if bias is not None else "_unsafe_view", found, [*lead, weight.shape[0]])

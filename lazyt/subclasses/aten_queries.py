@@ -34,7 +34,7 @@ def _dispatch_has_kernel(name: str) -> bool:
 
 
 def _dispatch_has_kernel_for_dispatch_key(name: str, dispatch_key: str) -> bool:
-    """Whether an operator has a kernel of its own for a key such as ``CPU``, ``CUDA``, ``Meta`` or
+    """Whether an operator has its own kernel for a key such as ``CPU``, ``CUDA``, ``Meta`` or
     ``Autograd``. Raises LazytError for an operator that does not exist."""
     found = _find(name)
     if found is None:

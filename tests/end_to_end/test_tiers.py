@@ -119,6 +119,19 @@ def test_a_plan_runs_at_once_and_gets_its_kernels_later() -> None:
     assert background_compiles() == 1 and len(reasons()) == 1, reasons()
 
 
+@pytest.mark.parametrize("looked_for_first", [True, False])
+def test_vast_values_on_the_way_are_never_in_memory(
+    looked_for_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tiers, "VAST", 1 << 16)
+    if looked_for_first:  # else the graph begins without a look at the disk
+        monkeypatch.setattr(tiers, "LOOK", 10.0)
+    x, y = given(50, 9), given(60, 9)
+    assert tiers_of(lambda: (x[:, None] - y).abs().sum(-1).amin(1) * 3, 2) == [1, 1]
+    assert background_compiles() == 0
+    assert tiers_of(lambda: (x - 1).abs() * 3, 1) == [0]
+
+
 def test_a_graph_that_is_seen_once_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiers, "BASE", 10.0)
     x = given(7, 9)

@@ -233,8 +233,8 @@ def test_classes_without_memory_are_asked() -> None:
     )  # fmt: skip
     found: Any = torch.cat([a, a]) @ torch.ones(3)
     assert isinstance(found, Wrapped) and found.elem.tolist() == [3.0, 12.0, 3.0, 12.0]
-    turned: Any = a.t().contiguous()
-    assert turned.add_(1) is turned and turned.elem.tolist() == [[1, 4], [2, 5], [3, 6]]
+    transposed: Any = a.t().contiguous()
+    assert transposed.add_(1) is transposed and transposed.elem.tolist() == [[1, 4], [2, 5], [3, 6]]
     layer: Any = F.linear(a, torch.ones(2, 3)).relu()
     assert layer.elem.tolist() == [[3.0, 3.0], [12.0, 12.0]]
     assert a[0].elem.tolist() == [0.0, 1.0, 2.0] and repr(torch.zeros_like(a)[0]) == (
