@@ -117,10 +117,11 @@ def test_a_loop_of_any_length_is_compiled_once() -> None:
         return float(last.sum()) + float(rows[0, 0])
 
     total(6)
-    before = len(loops._steps)
+    before = set(loops._steps)
     for length in (7, 50, 3):
         total(length)
-    assert len(loops._steps) == before
+    # Steps that nothing holds any more may leave meanwhile.
+    assert set(loops._steps) <= before
 
 
 def test_gradients_follow_a_look_at_the_result() -> None:
