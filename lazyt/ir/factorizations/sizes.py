@@ -31,7 +31,7 @@ __all__ = [
 #: Rows and columns that matrices in lanes have at most, and those that are taken one at a time.
 LARGEST, LARGEST_WHOLE = 32, 1024
 #: Routines that take matrices one at a time.
-WHOLE = frozenset({"cholesky", "triangular", "lu", "solve", "inv", "det", "slogdet"})
+WHOLE = frozenset({"cholesky", "triangular", "lu", "solve", "inv", "det", "slogdet", "qr"})
 #: Bytes of a vector across matrices, and along rows of one of them.
 VECTOR_BYTES, ROW_BYTES = 32, 64
 #: Columns that are factorized together.
@@ -104,13 +104,17 @@ def scratch_size(routine: str, m: int, n: int) -> int:
     return 0
 
 
-def _whole_size(routine: str, m: int, n: int, sides: int, dtype: DType) -> int:
+def _whole_size(routine: str, results: int, m: int, n: int, sides: int, dtype: DType) -> int:
     """Numbers of scratch of one matrix that is taken alone."""
     lanes = ROW_BYTES // dtype.itemsize
 
-    def filled(count: int) -> int:
-        return -(-count // lanes) * lanes
+    def filled(count: int, most: int = lanes) -> int:
+        return -(-count // most) * most
 
+    if routine == "qr":
+        # The matrix, vectors and Q in panels, factors, and a column with a vector behind it.
+        least, columns = min(m, n), results // (m + n)
+        return m * sum(filled(c, PANEL) for c in (n, least, columns)) + least + m + lanes
     if routine == "triangular":
         return n * filled(sides)
     right = {"solve": filled(sides), "inv": filled(n)}.get(routine, 0)
@@ -123,7 +127,9 @@ def sizes_of(routine: str, shapes: Sequence[Sequence[int]], results: int, dtype:
     (m, n), *rest = [shape[-2:] for shape in shapes]
     second, sides = (rest[0][0] * rest[0][1], rest[0][1]) if rest else (0, 0)
     alone = is_whole(routine, m, n, sides)
-    scratch = _whole_size(routine, m, n, sides, dtype) if alone else scratch_size(routine, m, n)
+    scratch = (
+        _whole_size(routine, results, m, n, sides, dtype) if alone else scratch_size(routine, m, n)
+    )
     return Sizes(m * n, second, results, scratch, alone)
 
 
