@@ -127,6 +127,16 @@ def test_larger_equations_are_solved(size: int) -> None:
     np.testing.assert_allclose(by_kernel("det", "plain", a)[0], np.linalg.det(a), rtol=1e-9)
 
 
+@pytest.mark.parametrize("size", [(100, 100), (300, 40), (40, 300)])
+@pytest.mark.parametrize("mode", ["reduced", "complete"])
+def test_larger_orthogonal_factors(size: tuple[int, int], mode: str) -> None:
+    a = np.random.default_rng(size[0]).standard_normal((2, *size))
+    q, r = by_kernel("qr", mode, a)
+    assert np.abs(q @ r - a).max() < 1e-14 * np.abs(a).max() * size[1]
+    assert np.abs(q.swapaxes(1, 2) @ q - np.eye(q.shape[-1])).max() < 1e-14
+    assert (np.tril(r, -1) == 0).all()
+
+
 def test_larger_matrices_fail_as_small_ones() -> None:
     rng = np.random.default_rng(0)
     a = rng.standard_normal((3, 50, 50))

@@ -77,9 +77,9 @@ LZ_LONG_FN void lz_lw_apply_@S(lz_i64 rows, lz_i64 columns, lz_i64 count, int ba
 //@ lz_lw_powers_@S [floats]
 // Powers of two near 1 / x and x, for a size x.
 LZ_FN void lz_lw_powers_@S(lz_@S x, lz_@S *down, lz_@S *up) {
-  const int bits = @{23|52}, top = @{254|2046};
-  lz_@U e = lz_pattern_@S(x) >> bits;
-  e = e < 1 ? 1 : e > top - 1 ? top - 1 : e;
+  const int bits = @{23|52};
+  const lz_@U top = @{254|2046}, exponent = lz_pattern_@S(x) >> bits;
+  const lz_@U e = exponent < 1 ? 1 : exponent > top - 1 ? top - 1 : exponent;
   *down = lz_from_pattern_@S((top - e) << bits);
   *up = lz_from_pattern_@S(e << bits);
 }
@@ -170,9 +170,9 @@ LZ_LONG_FN void lz_lw_reflect_@S(lz_i64 m, lz_i64 n, lz_@S *x, lz_i64 ld, lz_@S 
 }
 
 //@ lz_lw_orthogonal_@S [floats]
-// The first `columns` columns of Q, in rows of ld, of as many reflections of m rows.
-LZ_LONG_FN void lz_lw_orthogonal_@S(lz_i64 m, lz_i64 count, lz_i64 columns, const lz_@S *v,
-                                    const lz_@S *taus, lz_@S *x, lz_i64 ld, int threads) {
+// The first ld columns of Q from `count` reflections of m rows.
+LZ_LONG_FN void lz_lw_orthogonal_@S(lz_i64 m, lz_i64 count, const lz_@S *v, const lz_@S *taus,
+                                    lz_@S *x, lz_i64 ld, int threads) {
   const lz_i64 P = lz_lw_panel;
   for (lz_i64 i = 0; i < m; i++)
     for (lz_i64 c = 0; c < ld; c++) x[i * ld + c] = i == c;
@@ -203,7 +203,7 @@ LZ_LONG_FN void lz_lw_qr_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, const lz_@S 
   (void)k, (void)b;
   lz_lw_copy_@S(m, n, a, work, ld);
   lz_lw_reflect_@S(m, n, work, ld, v, taus, column, threads);
-  lz_lw_orthogonal_@S(m, least, columns, v, taus, q, down, threads);
+  lz_lw_orthogonal_@S(m, least, v, taus, q, down, threads);
   lz_lw_give_@S(m, columns, q, down, y);
   for (lz_i64 i = 0; i < columns; i++)
     for (lz_i64 c = 0; c < n; c++) r[i * n + c] = c >= i ? work[i * ld + c] : 0;
