@@ -1,5 +1,6 @@
 """Factorizations in NumPy: the same steps in the same order as in kernels
-(``matrices.h``, ``whole_matrices.h`` and ``whole_orthogonal.h`` in ``codegen/prelude``), so that both give the same bits.
+(``matrices.h``, ``whole_matrices.h`` and ``whole_orthogonal.h`` in ``codegen/prelude``), so that
+both give the same bits.
 
 All matrices of a batch are computed together, each by itself: where one needs fewer steps, or
 other exchanges, the others do not see it. Arrays have the batch as their first axis. Products and
