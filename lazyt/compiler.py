@@ -430,6 +430,7 @@ def compile_graph(
     as it is known, ``watch`` is told of the steps in between.
     """
     from lazyt.codegen.plan.assemble import assemble
+    from lazyt.codegen.prelude import exactly
     from lazyt.extensions import targets
     from lazyt.passes.ordering import read_first
     from lazyt.runtime import devices
@@ -443,20 +444,21 @@ def compile_graph(
         watch.grouped(groups)
     inline = fusing.inline if fusing is not None and fusing.inline >= 0 else config.inline_reduce
 
-    program, kernels = assemble(
-        groups,
-        normal,
-        inputs,
-        chosen.printer(any_size, choices),
-        inline,
-        _check_kernel if config.verify else None,
-        donated,
-        chosen.launching,
-        not any_size,
-        announce,
-        _changed_kernel if extensions.force.kernel_passes else None,
-        None if watch is None else watch.launched,
-    )
+    with exactly(config.exact):
+        program, kernels = assemble(
+            groups,
+            normal,
+            inputs,
+            chosen.printer(any_size, choices),
+            inline,
+            _check_kernel if config.verify else None,
+            donated,
+            chosen.launching,
+            not any_size,
+            announce,
+            _changed_kernel if extensions.force.kernel_passes else None,
+            None if watch is None else watch.launched,
+        )
     _dump_kernels(kernels, choices, target == "c" and not any_size)
     if config.verify == "values" and target in ("c", "cuda"):
         from lazyt.runtime.plan_checks import check_plan

@@ -100,8 +100,8 @@ def _checked_share(value: Any) -> float:
 #: Settings that decide what a plan is, or what is done when one is made: plans that were made under
 #: others are not used.
 _OF_PLANS = (
-    "any_size", "bands", "dump", "inline_reduce", "matrix_registers", "memory_budget", "tier",
-    "verify",
+    "any_size", "bands", "dump", "exact", "inline_reduce", "matrix_registers", "memory_budget",
+    "tier", "verify",
 )  # fmt: skip
 
 
@@ -109,9 +109,9 @@ class Config:
     """All settings of lazyt; ``lazyt.config`` is the only instance.
 
     A change holds for all that is computed after it. What decides how a plan is made
-    (``any_size``, ``bands``, ``dump``, ``inline_reduce``, ``matrix_registers``, ``memory_budget``,
-    ``tier``, ``verify``) is part of what plans, those of ``jit`` too, are found by: under other
-    settings others are made. ``tune`` is for plans that are made while it is on.
+    (``any_size``, ``bands``, ``dump``, ``exact``, ``inline_reduce``, ``matrix_registers``,
+    ``memory_budget``, ``tier``, ``verify``) is part of what plans, those of ``jit`` too, are found
+    by: under other settings others are made. ``tune`` is for plans that are made while it is on.
 
     Attributes:
         cache_dir: folder of the disk cache (``LAZYT_CACHE_DIR``).
@@ -120,6 +120,10 @@ class Config:
         threads: threads per kernel, 0 for all cores (``LAZYT_THREADS``).
         eager: realize after every operation, with a plan for every node of the graph, so that
             nothing fuses; results are the same to the bit (``LAZYT_EAGER``).
+        exact: results have the same bits on every machine, also where that costs speed: fused
+            multiply-adds are emulated on CPUs without them, matrix registers and instructions that
+            take subnormal numbers as zero are left out, and what is left to LAPACK raises
+            ReproducibilityError (``LAZYT_EXACT``).
         interpret: run with the NumPy interpreter instead of compiled kernels (``LAZYT_INTERPRET``).
         load: files that are run when lazyt is imported, with ``:`` between their paths, to register
             passes, ops or targets; processes that lazyt starts load them, too (``LAZYT_LOAD``,
@@ -191,6 +195,7 @@ class Config:
         "eager",
         "emulate_cuda",
         "emulator_seed",
+        "exact",
         "inline_reduce",
         "interpret",
         "load",
@@ -224,6 +229,7 @@ class Config:
         self.eager: bool = _flag("LAZYT_EAGER", False)
         self.emulate_cuda: int = _gpus("LAZYT_EMULATE_CUDA")
         self.emulator_seed: int = _count("LAZYT_EMULATOR_SEED", 0)
+        self.exact: bool = _flag("LAZYT_EXACT", False)
         self.interpret: bool = _flag("LAZYT_INTERPRET", False)
         self.load: str = os.environ.get("LAZYT_LOAD", "")
         self.strict_laziness: bool = _flag("LAZYT_STRICT_LAZINESS", False)

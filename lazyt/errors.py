@@ -146,6 +146,10 @@ class NoCompilerError(LazytError, RuntimeError):
         self.tried = tried
 
 
+class ReproducibilityError(LazytError, RuntimeError):
+    """Under ``config.exact``, something whose bits lazyt cannot promise on every machine."""
+
+
 class DistributedError(LazytError, RuntimeError):
     """Ranks cannot be reached, have failed, or do not do the same."""
 

@@ -15,7 +15,9 @@ in units in the last place. A section depends on the sections whose names its te
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -51,13 +53,29 @@ class _Section(NamedTuple):
     ulp: float | None
 
 
+#: What comes first where results have the same bits on all machines: ``LZ_FMA_*`` are emulated then
+#: on those without the instruction.
+_EXACT = "#define LZ_EXACT\n"
+_is_exact: ContextVar[bool] = ContextVar("is_exact", default=False)
+
+
+@contextmanager
+def exactly(is_exact: bool) -> Iterator[None]:
+    """A block in which the text is that of ``config.exact``, or not."""
+    token = _is_exact.set(is_exact)
+    try:
+        yield
+    finally:
+        _is_exact.reset(token)
+
+
 def sections_for(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
     """The C text of the functions called ``names`` and of all they depend on.
 
     Returns (name, text) pairs, "base" first, every section after those it depends on; the order
     does not depend on the order of ``names``. Raises InternalError for an unknown name.
     """
-    found: dict[str, str] = {"base": _text("base")}
+    found: dict[str, str] = {"base": _EXACT * _is_exact.get() + _text("base")}
     for name in sorted(names):
         if not _is_known(name):
             raise InternalError("prelude", f"no function is called {name}")

@@ -56,14 +56,14 @@ from lazyt.ops.compositions import (
 from lazyt.ops.leaves import DETACH, TRANSFER, detach, input_, put, random, transfer, variable
 from lazyt.ops.libraries import LIBRARY, LINALG
 from lazyt.ops.registry import OPS
-from lazyt.ops.routines import library, library_parts
+from lazyt.ops.routines import has_kernel, library, library_parts, refuse_library
 
 __all__ = [
     "DETACH", "LIBRARY", "LINALG", "OPS", "TRANSFER", "along_axis", "apply", "arg_reduce",
     "batch_all", "broadcast_to", "cast", "concat", "conj", "constant", "contract",
     "contract_spread", "detach", "elementwise", "exclusive_product", "expand", "flip", "gather",
-    "input_", "iota", "library", "library_parts", "linear_recurrence", "match_call", "pad",
-    "permute", "pick_rows", "positions", "product", "put", "random", "reduce_", "reshape",
-    "row_major", "scan", "scatter", "shift", "slice_", "slice_contract", "sort", "sum_to",
-    "transfer", "update", "variable", "window", "zeros_like",
+    "has_kernel", "input_", "iota", "library", "library_parts", "linear_recurrence", "match_call",
+    "pad", "permute", "pick_rows", "positions", "product", "put", "random", "reduce_",
+    "refuse_library", "reshape", "row_major", "scan", "scatter", "shift", "slice_",
+    "slice_contract", "sort", "sum_to", "transfer", "update", "variable", "window", "zeros_like",
 ]  # fmt: skip

@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lazyt.errors import ReproducibilityError
 from lazyt.ir.dtypes import float32, float64
-from lazyt.ir.factorizations.sizes import is_kernel
+from lazyt.ir.factorizations.sizes import LARGEST, LARGEST_WHOLE, MODES, WHOLE, is_kernel
 from lazyt.ir.forms import PLACED
 from lazyt.ir.graph import Node, Shape, make
 from lazyt.ops import builders as build
@@ -609,11 +610,30 @@ def library(routine: str, *operands: Node, mode: str = "plain") -> list[Node]:
     wide = next((item.dtype for item in operands if item.dtype.kind == "c"), None)
     if wide is not None:
         operands = tuple([build.cast(i, wide) if i.dtype is wide.part else i for i in operands])
-    op = OPS["linalg" if _is_kernel(routine, mode, operands) else "library"]
+    op = OPS["linalg" if has_kernel(routine, mode, operands) else "library"]
     return library_parts(make(op, operands, LibraryParams(routine, mode)))
 
 
-def _is_kernel(routine: str, mode: str, operands: Sequence[Node]) -> bool:
+def refuse_library(routine: str, operands: Sequence[Node]) -> None:
+    """Raises ReproducibilityError, for ``config.exact``, where a library computes a routine, unless
+    nothing is rounded in it."""
+    if routine in _EXACT or not all(item.size for item in operands):
+        return
+    first = operands[0]
+    raise ReproducibilityError(
+        f"{routine} of {first.dtype.name}{list(first.shape)} is computed by the LAPACK that NumPy "
+        "brings, whose bits differ between machines. lazyt's own kernels factorize real matrices "
+        f"on CPUs: {', '.join(sorted(WHOLE))} of up to {LARGEST_WHOLE} rows and columns, "
+        f"{', '.join(sorted(MODES.keys() - WHOLE))} of up to {LARGEST}. Set config.exact "
+        "(LAZYT_EXACT) to False to have it computed nevertheless"
+    )
+
+
+#: Routines that round nothing.
+_EXACT = frozenset({"exchanges"})
+
+
+def has_kernel(routine: str, mode: str, operands: Sequence[Node]) -> bool:
     """Whether kernels compute a routine: of small real matrices on the CPU."""
     first = operands[0]
     return (

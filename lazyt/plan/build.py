@@ -309,7 +309,13 @@ class Subject:
         from lazyt.runtime import cache
 
         settings = targets.named(self.target).settings()
-        settings = (*settings, config.inline_reduce, config.memory_budget, config.bands)
+        settings = (
+            *settings,
+            config.exact,
+            config.inline_reduce,
+            config.memory_budget,
+            config.bands,
+        )
         facts: tuple[Any, ...] = (
             code_stamp(),
             self.donated,

@@ -17,6 +17,7 @@ from lazyt.codegen.generic.encode import PARALLEL, encode
 from lazyt.codegen.generic.instructions import Encoded
 from lazyt.codegen.generic.program import Table, generic_program
 from lazyt.codegen.generic.recipes import Unsupported
+from lazyt.config import config
 from lazyt.errors import CompileError, LazytError, NoCompilerError
 from lazyt.ir.graph import Node, topological
 from lazyt.ir.program import Program
@@ -72,9 +73,11 @@ class _Part(NamedTuple):
 
 
 class _Library:
-    """What of the library is loaded, and what is being compiled."""
+    """What of the library is loaded, and what is being compiled; ``exact``: for ``config.exact``,
+    which may change while compilers run."""
 
-    def __init__(self) -> None:
+    def __init__(self, exact: bool = False) -> None:
+        self._exact = exact
         self._lock = forks.guarded(threading.RLock())
         self._core: Core | None = None
         self._is_well: dict[int, bool] = {}  # of each function that is loaded
@@ -86,6 +89,9 @@ class _Library:
         self._thread: threading.Thread | None = None
         self._left: list[_Part] = []  # of the process that this one was forked from
         self._is_whole: bool | None = None
+
+    def _compiler(self) -> Compiler:
+        return compile.find().exact if self._exact else compile.find()
 
     def entry(self, wanted: frozenset[int], reason: str, where: str) -> Entry:
         """The library's function, once it has these functions. ``reason`` and ``where`` are for
@@ -106,7 +112,7 @@ class _Library:
 
     def _find(self, wanted: Iterable[int]) -> None:
         """Loads what the disk has of some functions."""
-        full = compile.find()
+        full = self._compiler()
         for compiler in (full, full.quick):
             if self._core is None:
                 self._core = execute.find_binary(_core_key(compiler), open_core)
@@ -163,7 +169,7 @@ class _Library:
         going = [each for each in self._parts if each.is_urgent or each.job.begun > late]
         begun = {number for each in going for number in each.numbers}
         begun |= {number for numbers, _ in self._made for number in numbers}
-        quick = compile.find().quick
+        quick = self._compiler().quick
         urgent = sum(each.is_urgent for each in self._parts)
         waiting = sorted(missing - begun - {_CORE})
         if waiting:
@@ -175,7 +181,7 @@ class _Library:
         if _CORE in missing - begun:
             self._compile(frozenset({_CORE}), quick)
             if quick.own_threads and cache.get_binary(execute.threads_key()) is None:
-                self._compile(frozenset({_THREADS}), compile.find())
+                self._compile(frozenset({_THREADS}), self._compiler())
 
     def _compile(self, numbers: frozenset[int], compiler: Compiler, nice: int = 0) -> None:
         try:
@@ -211,7 +217,7 @@ class _Library:
                     execute.open_binary(binary, part_of(self._core))
                     self._note(numbers, False)
             except OSError as error:
-                compiler = compile.find()
+                compiler = self._compiler()
                 message = f"the compiled library cannot be loaded: {error}"
                 raise CompileError([*compiler.command], message, None) from None
 
@@ -222,7 +228,7 @@ class _Library:
     def _build(self, missing: set[int]) -> None:
         """Has what is missing compiled as any text is, which raises what there is to say."""
         self._faults -= missing | {_THREADS}
-        quick = compile.find().quick
+        quick = self._compiler().quick
         for numbers in [frozenset({_CORE}) & missing, frozenset(missing - {_CORE})]:
             if numbers:
                 key, text = _source(numbers, quick)
@@ -275,7 +281,7 @@ class _Library:
             if missing and not missing & self._faults:
                 self._find(missing)
                 if left := frozenset(self._missing(missing) - {_CORE}):
-                    self._compile(left, compile.find().quick, _NICE)
+                    self._compile(left, self._compiler().quick, _NICE)
 
     # -------------------------------------------------------------------- well
 
@@ -285,7 +291,7 @@ class _Library:
             quick = {number for number, is_well in self._is_well.items() if not is_well}
             for group in library.groups():
                 if not quick.isdisjoint(group):
-                    self._load(group, compile.find(), True)
+                    self._load(group, self._compiler(), True)
 
     def quick(self) -> list[int]:
         """The functions that this process has compiled quickly."""
@@ -296,7 +302,7 @@ class _Library:
         """Whether all of the library has been compiled well; what was cleared away since counts
         until it is missed."""
         if self._is_whole is None:
-            self._is_whole = cache.get_text(_KIND, _key("whole", compile.find())) is not None
+            self._is_whole = cache.get_text(_KIND, _key("whole", self._compiler())) is not None
         return self._is_whole and all(self._is_well.values())
 
     # ---------------------------------------------------------- forks and ends
@@ -318,13 +324,42 @@ class _Library:
 
 
 _library = _Library()
-os.register_at_fork(after_in_child=_library.after_fork)
-atexit.register(_library.end)
+_exact_library = _Library(exact=True)
+for _each in (_library, _exact_library):
+    os.register_at_fork(after_in_child=_each.after_fork)
+    atexit.register(_each.end)
 
-entry = _library.entry
-upgrade = _library.upgrade
-quick = _library.quick
-is_whole = _library.is_whole
+
+def _in_use() -> _Library:
+    """The library of the setting in force."""
+    return _exact_library if config.exact else _library
+
+
+def entry(wanted: frozenset[int], reason: str, where: str) -> Entry:
+    """The library's function, once it has these functions. ``reason`` and ``where`` are for
+    ``why_compiled()``; raises NoCompilerError and CompileError."""
+    return _in_use().entry(wanted, reason, where)
+
+
+def upgrade() -> None:
+    """Replaces what was compiled quickly where the disk has it compiled well."""
+    _in_use().upgrade()
+
+
+def quick() -> list[int]:
+    """The functions that this process has compiled quickly."""
+    return _in_use().quick()
+
+
+def is_whole() -> bool:
+    """Whether all of the library has been compiled well; what was cleared away since counts until
+    it is missed."""
+    return _in_use().is_whole()
+
+
+def _compiler_now() -> Compiler:
+    """What compiles the library that is in use now."""
+    return compile.find().exact if config.exact else compile.find()
 
 
 # ------------------------------------------------------------------ texts, keys
@@ -345,7 +380,11 @@ def _store(numbers: frozenset[int], key: str, binary: bytes, text: str, compiler
     """Keeps the binary of a part on disk, and which functions one that was compiled quickly has;
     False where that is refused."""
     is_cacheable = execute.keep(key, binary, text, compiler)
-    if is_cacheable and compiler != compile.find() and numbers.isdisjoint({_CORE, _THREADS}):
+    if (
+        is_cacheable
+        and compiler not in (compile.find(), compile.find().exact)
+        and numbers.isdisjoint({_CORE, _THREADS})
+    ):
         for name in {library.homes()[number].name for number in numbers}:
             # Of two processes that do so at a time, what one has written may be lost.
             known = {*_quick_parts(name, compiler), numbers}
@@ -414,7 +453,7 @@ def _all() -> list[frozenset[int]]:
 
 def _lacking() -> list[frozenset[int]]:
     """The parts that the disk lacks compiled well."""
-    compiler = compile.find()
+    compiler = _compiler_now()
     keys = [(each, _core_key(compiler) if _CORE in each else _part_key(each, compiler))
             for each in _all()]  # fmt: skip
     return [each for each, key in keys if not _is_stored(key)]
@@ -427,7 +466,7 @@ def compile_well(wanted: Iterable[int], is_over: Callable[[], bool] = bool) -> b
 
     Raises NoCompilerError, and CompileError also where the disk keeps nothing.
     """
-    lacking, soon, compiler = _lacking(), {*wanted}, compile.find()
+    lacking, soon, compiler = _lacking(), {*wanted}, _compiler_now()
     if lacking:
         chosen = min(lacking, key=lambda each: each.isdisjoint(soon))
         key, text = _source(chosen, compiler)
@@ -465,7 +504,7 @@ def warm(progress: Callable[[int, int], None] | None = None) -> int:
 
     Raises NoCompilerError, and CompileError also where the disk keeps nothing.
     """
-    compiler, total = compile.find(), len(library.units())
+    compiler, total = _compiler_now(), len(library.units())
     waiting, jobs = _lacking(), list[_Part]()
     try:
         while waiting or jobs:

@@ -14,12 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lazyt import ops
+from lazyt.config import config
 from lazyt.ir.forms import PLACED, place_of
 from lazyt.ir.graph import Node, rebuild, remake, source_text
 from lazyt.ops.control.branches import BRANCH
 from lazyt.ops.control.conditions import WHILE
 from lazyt.ops.control.loops import LOOP
-from lazyt.ops.routines import ROUTINES
+from lazyt.ops.routines import ROUTINES, refuse_library
 from lazyt.plan.build import lock
 from lazyt.plan.explain import Explanation
 from lazyt.plan.graph_keys import BETWEEN_PLANS, number_graph, structure_of
@@ -209,6 +210,8 @@ def _run(call: Node) -> None:
 
         call.data = moved(call.inputs[0], call.params.place)
         return
+    if config.exact and call.op is ops.LIBRARY and call.size:
+        refuse_library(call.params.routine, call.inputs)  # built before the setting was on
     placed = call.form < PLACED
     if placed and call.op is ops.LIBRARY:
         from lazyt.plan.device_plans import announce_library

@@ -75,7 +75,9 @@ _DEATHS = 4
 #: Settings that a plan depends on beside those of ``Config.of_plans``.
 _SETTINGS = ("cache_bytes", "cache_dir", "disk_cache", "provenance")
 #: Settings that decide which kernels a plan gets.
-_OF_KERNELS = ("any_size", "bands", "inline_reduce", "matrix_registers", "memory_budget")
+_OF_KERNELS = (
+    "any_size", "bands", "exact", "inline_reduce", "matrix_registers", "memory_budget",
+)  # fmt: skip
 _ENVIRONMENT = ("CC", "PATH", "TMPDIR")
 
 

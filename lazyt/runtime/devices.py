@@ -98,9 +98,12 @@ def vector_bytes() -> int:
 
 
 def traits() -> Traits:
-    """What decides between forms of kernels now: what the CPU can or, with
-    ``config.matrix_registers`` off, without these."""
+    """What decides between forms of kernels now: what the CPU can, without matrix registers where
+    ``config.matrix_registers`` is off, and without what changes bits where ``config.exact`` is
+    on."""
     found = cpu().traits
+    if config.exact:
+        return found._replace(tiled=frozenset(), alone=found.alone | {"bf16x2"})
     return found if config.matrix_registers else found._replace(tiled=frozenset())
 
 

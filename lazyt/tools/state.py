@@ -203,6 +203,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "_routes": ("atomic", "memo: heads between a storage's value and a view's"),
         "use_complex": ("atomic", "whether any view is of parts, pairs or conjugates"),
     },
+    "codegen.prelude": {"_is_exact": ("thread", "whether text is for config.exact")},
     "ir.decisions": {"_current": ("thread", "where reasons of decisions are collected")},
     "ir.forms": {
         "_forms": ("atomic", "numbers of shapes and dtypes"),
@@ -252,7 +253,12 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "plan.build": {"recorder": ("user", "what writes plans down, in a capture")},
     "plan.dynamic_shapes": {"_families": (_PLANNING, "graphs that differ by sizes only")},
     "plan.explain": {"_history": (_PLANNING, "graphs that were compiled, for reasons of new ones")},
-    "plan.generic": {"_library": ("plan.generic._library._lock", "parts of the generic library")},
+    "plan.generic": {
+        "_exact_library": (
+            "plan.generic._exact_library._lock", "parts of the generic library for config.exact"
+        ),
+        "_library": ("plan.generic._library._lock", "parts of the generic library"),
+    },
     "plan.graph_keys": {
         "_numbers": ("atomic", "numbers of heads"),
         "_open": ("atomic", "numbers of heads whose constants are left open"),

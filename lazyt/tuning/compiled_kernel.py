@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from lazyt.codegen.c.target import print_kernel_c
 from lazyt.codegen.plan.choices import Tuned, noted_form
 from lazyt.codegen.plan.trials import forms_program
+from lazyt.codegen.prelude import exactly
+from lazyt.config import config
 from lazyt.errors import ShapeError
 from lazyt.extensions.targets import machine
 from lazyt.ir.kernel import Buffer as KernelBuffer
@@ -81,7 +83,8 @@ class CompiledKernel:
         self.note, self.workspace = printed.note, printed.workspace
         self._shapes = argument_shapes(kernel)
         sizes = [b.dtype.itemsize * math.prod(shape) for b, shape in self._shapes]
-        program = forms_program([printed], sizes, kernel.segments)
+        with exactly(config.exact):
+            program = forms_program([printed], sizes, kernel.segments)
         self._buffers = [Buffer(max(slot.nbytes, 1)) for slot in program.slots[:-1]]
         pointers = [buffer.ptr for buffer in self._buffers]
         self._steps = Steps(execute.load_once(program), pointers)

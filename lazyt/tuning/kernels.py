@@ -11,6 +11,8 @@ from lazyt.codegen.c.target import print_kernel_c
 from lazyt.codegen.plan.choices import Tuned, outline, signature
 from lazyt.codegen.plan.printed import PrintedKernel
 from lazyt.codegen.plan.trials import forms_program
+from lazyt.codegen.prelude import exactly
+from lazyt.config import config
 from lazyt.errors import CompileError
 from lazyt.ir.kernel import Kernel
 from lazyt.runtime import devices
@@ -197,7 +199,8 @@ class KernelSearch:
                 texts.setdefault(printed.source.text, (tuned, printed))
         if not texts:
             return []
-        program = forms_program([p for _, p in texts.values()], self.sizes)
+        with exactly(config.exact):
+            program = forms_program([p for _, p in texts.values()], self.sizes)
         pointers = list(self.pointers)
         for slot in program.slots[len(pointers) : -1]:
             self.spaces.append(Buffer(slot.nbytes))

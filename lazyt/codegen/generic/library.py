@@ -276,7 +276,8 @@ def core() -> Program:
 
 def part(wanted: Collection[int], vector_bytes: int) -> Program:
     """A part that has these functions as a program, for a machine with vectors of this size: its
-    entry, ``lz_fill``, puts them into the table of the core."""
+    entry, ``lz_fill``, puts them into the table of the core. Compilers define ``LZ_EXACT`` where it
+    has to be exact (``Compiler.exact``)."""
     return _program(_pieces(wanted), vector_bytes)
 
 

@@ -176,7 +176,8 @@ def vector_section(acc: str, vector_bytes: int) -> tuple[str, str]:
     suffix, mode = ("ps", "v4sf") if acc == "f32" else ("pd", "v2df")
     builtin = "__builtin_fmaf" if acc == "f32" else "__builtin_fma"
     # Clang's leave to contract is none to rely on: it fuses no product that it has moved away.
-    body = f"#if !({_HAS_FMA})\n{plain}#elif LZ_HAS_ELEMENTWISE_FMA\n"
+    body = f"#if defined(LZ_EMULATED)\n{_emulated(acc, vector_bytes // size)}"
+    body += f"#elif !({_HAS_FMA})\n{plain}#elif LZ_HAS_ELEMENTWISE_FMA\n"
     body += "    return __builtin_elementwise_fma(a, b, c);\n"
     body += f"#elif defined({feature})\n    return {call.format(suffix)};\n"
     if vector_bytes == 16:
@@ -188,6 +189,12 @@ def vector_section(acc: str, vector_bytes: int) -> tuple[str, str]:
     return f"lz_vfma_{tag}", head + body + "}\n"
 
 
+def _emulated(acc: str, lanes: int) -> str:
+    """The fused step of each lane, by other instructions."""
+    step = f"c[i] = lz_fused_{acc}(a[i], b[i], c[i])"
+    return f"    for (int i = 0; i < {lanes}; i++) {step};\n    return c;\n"
+
+
 def mac_section(acc: str) -> tuple[str, str]:
     """``lz_mac_<acc>(a, b, c)``: ``a * b + c``, fused for floats where the machine can, wrapping
     for integers. Without the instruction ``fma`` would be a slow library call."""
@@ -196,7 +203,8 @@ def mac_section(acc: str) -> tuple[str, str]:
         builtin = "__builtin_fmaf" if acc == "f32" else "__builtin_fma"
         body = (
             f"#if {_HAS_FMA}\n"
-            f"    return {builtin}(a, b, c);\n#else\n    return a * b + c;\n#endif\n"
+            f"    return {builtin}(a, b, c);\n#elif defined(LZ_EMULATED)\n"
+            f"    return lz_fused_{acc}(a, b, c);\n#else\n    return a * b + c;\n#endif\n"
         )
     else:
         wide = "unsigned long long" if ITEM_BYTES[acc] == 8 else "unsigned int"

@@ -24,6 +24,12 @@
 #define LZ_FUSED
 #define LZ_FMA_F32(a, b, c) __builtin_fmaf(a, b, c)
 #define LZ_FMA_F64(a, b, c) __builtin_fma(a, b, c)
+#elif defined(LZ_EXACT)
+// config.exact: the same roundings on every machine, by other instructions (below).
+#define LZ_FUSED
+#define LZ_EMULATED
+#define LZ_FMA_F32(a, b, c) lz_fused_f32(a, b, c)
+#define LZ_FMA_F64(a, b, c) lz_fused_f64(a, b, c)
 #else
 #define LZ_FMA_F32(a, b, c) ((a) * (b) + (c))
 #define LZ_FMA_F64(a, b, c) ((a) * (b) + (c))
@@ -64,3 +70,35 @@ LZ_FN lz_u32 lz_bits_f32(lz_f32 x) { lz_u32 b; LZ_COPY(&b, &x, 4); return b; }
 LZ_FN lz_f32 lz_from_bits_f32(lz_u32 b) { lz_f32 x; LZ_COPY(&x, &b, 4); return x; }
 LZ_FN lz_u64 lz_bits_f64(lz_f64 x) { lz_u64 b; LZ_COPY(&b, &x, 8); return b; }
 LZ_FN lz_f64 lz_from_bits_f64(lz_u64 b) { lz_f64 x; LZ_COPY(&x, &b, 8); return x; }
+#ifdef LZ_EMULATED
+// a + b rounded to odd: where it is not exact, to that neighbour whose last bit is one, so that a later
+// rounding to fewer bits is the only one (Boldo and Melquiond, "Emulation of FMA and correctly rounded
+// sums", 2008). The error is Knuth's; of infinities it is NaN, and they stay.
+LZ_FN lz_f64 lz_add_to_odd_f64(lz_f64 a, lz_f64 b) {
+  lz_f64 s = a + b, v = s - a, e = (a - (s - v)) + (b - v);
+  int is_beyond = s < 0 ? e > 0 : e < 0, is_rounded = (e < 0) | (e > 0);
+  return lz_from_bits_f64((lz_bits_f64(s) - (lz_u64)is_beyond) | (lz_u64)is_rounded);
+}
+// The product is exact in float64.
+LZ_FN lz_f32 lz_fused_f32(lz_f32 a, lz_f32 b, lz_f32 c) {
+  return (lz_f32)lz_add_to_odd_f64((lz_f64)a * (lz_f64)b, (lz_f64)c);
+}
+// The C library's, which is right everywhere, and slow.
+LZ_LONG_FN lz_f64 lz_fused_far_f64(lz_f64 a, lz_f64 b, lz_f64 c) { return __builtin_fma(a, b, c); }
+// The product as a sum of two (Dekker), and the sum of three rounded once (Boldo and Melquiond), where
+// no part of these overflows or is lost below the smallest numbers.
+LZ_FN lz_f64 lz_fused_f64(lz_f64 a, lz_f64 b, lz_f64 c) {
+  lz_f64 p = a * b, size = LZ_ABS_F64(p), most = LZ_ABS_F64(c) > size ? LZ_ABS_F64(c) : size;
+  lz_f64 factor = LZ_ABS_F64(a) > LZ_ABS_F64(b) ? LZ_ABS_F64(a) : LZ_ABS_F64(b);
+  // 2^-960, 2^1020, 2^990; NaN meets none of them.
+  if (!((size > 1.0261342003245941e-289) & (most < 1.1235582092889474e307)
+        & (factor < 1.0463951242053392e298) & (c == c)))
+    return ((a == 0) | (b == 0)) ? p + c : lz_fused_far_f64(a, b, c);
+  lz_f64 u = a * 134217729.0, v = b * 134217729.0;
+  lz_f64 ah = u - (u - a), al = a - ah, bh = v - (v - b), bl = b - bh;
+  lz_f64 low = ((ah * bh - p) + ah * bl + al * bh) + al * bl;
+  lz_f64 x = c + low, w = x - c, small = (c - (x - w)) + (low - w);
+  lz_f64 s = p + x, y = s - p, rest = (p - (s - y)) + (x - y);
+  return s + lz_add_to_odd_f64(rest, small);
+}
+#endif

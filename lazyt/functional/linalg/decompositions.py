@@ -26,6 +26,7 @@ from lazyt.functional.linalg.matrices import (
     is_computable,
     require_square,
     require_success,
+    routine,
     share_batch,
 )
 from lazyt.functional.linalg.products import matmul
@@ -74,7 +75,7 @@ def _cholesky_parts(input: Tensor, upper: bool, function: str) -> tuple[Node, No
         check_floating(input, function)
     check_kernel(input, "cholesky_cpu")
     node = adjoint(input.node) if upper else input.node
-    factor, info = ops.library("cholesky", node)
+    factor, info = routine("cholesky", node)
     return adjoint(factor) if upper else factor, info
 
 
@@ -131,7 +132,7 @@ def _qr_parts(A: Tensor, mode: str) -> tuple[Tensor, Tensor]:
     check_matrix(A, "linalg.qr")
     check_floating(A, "linalg.qr")
     check_kernel(A, "geqrf_cpu")
-    q, r = ops.library("qr", A.node, mode="complete" if mode == "complete" else "reduced")
+    q, r = routine("qr", A.node, mode="complete" if mode == "complete" else "reduced")
     if mode == "r":
         q = ops.reshape(ops.broadcast_to(ops.constant(0, q.dtype), (0,)), (0,))
         return give(q, "", ()), give_columns(r, "LinalgQr", (A,))
@@ -173,7 +174,7 @@ def geqrf(input: Tensor) -> return_types.geqrf:
     require_tensor(input, "geqrf")
     check_matrix(input, "torch.geqrf", "input")
     check_kernel(input, "geqrf_cpu")
-    vectors, tau = ops.library("geqrf", input.node)
+    vectors, tau = routine("geqrf", input.node)
     return return_types.geqrf(
         (give_columns(vectors, "Geqrf", (input,)), give(tau, "Geqrf", (input,)))
     )
@@ -208,7 +209,7 @@ def _eigen_parts(input: Tensor, UPLO: str, suffix: str) -> list[Node]:
     if side not in ("L", "U"):
         raise LazytError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
     check_kernel(input, "linalg_eigh_cpu")
-    parts = ops.library("eigh", input.node, mode=("lower" if side == "L" else "upper") + suffix)
+    parts = routine("eigh", input.node, mode=("lower" if side == "L" else "upper") + suffix)
     require_success(parts[-1], "linalg.eigh", _many_eigenvalues)
     return parts[:-1]
 
@@ -243,7 +244,7 @@ def _general_parts(input: Tensor, mode: str, function: str) -> list[Node]:
     check_floating(input, function, low=False)
     if is_computable(input.node) and not np.isfinite(known_values(input.node)).all():
         raise LazytError(f"torch.{function}: input tensor should not contain infs or NaNs.")
-    parts = ops.library("eig", ops.cast(input.node, input.dtype.to_complex()), mode=mode)
+    parts = routine("eig", ops.cast(input.node, input.dtype.to_complex()), mode=mode)
     require_success(parts[-1], f"{function}", _many_eigenvalues)
     return parts[:-1]
 
@@ -280,7 +281,7 @@ def singular_parts(A: Tensor, mode: str, function: str = "linalg.svd") -> list[N
     check_matrix(A, function)
     check_floating(A, function)
     check_kernel(A, "linalg_svd_cpu")
-    parts = ops.library("svd", A.node, mode=mode)
+    parts = routine("svd", A.node, mode=mode)
     require_success(parts[-1], "linalg.svd", many_singular_values)
     return parts[:-1]
 
@@ -520,7 +521,7 @@ def pinv(
         require_square(input, "linalg.eigh: A")
     absolute, relative = _tolerances(input, atol, rcond if rtol is None else rtol)
     mode = "hermitian" if hermitian else "plain"
-    inverse, info = ops.library("pinv", input.node, absolute, relative, mode=mode)
+    inverse, info = routine("pinv", input.node, absolute, relative, mode=mode)
     require_success(info, "linalg.svd", many_singular_values)
     return give(inverse, "LinalgPinv", (input,), out)
 
@@ -613,7 +614,7 @@ def lstsq(
     m, n = a.shape[-2:]
     tolerance = _EPSILONS[input.dtype.part] * max(m, n) if rcond is None else rcond
     limits = ops.broadcast_to(ops.constant(tolerance, input.dtype.part), (*a.shape[:-2], 1, 1))
-    x, rank, values = ops.library("lstsq", a, right_side, limits)
+    x, rank, values = routine("lstsq", a, right_side, limits)
     own = tuple(input.shape[:-2])  # what is about the matrix alone has its batch
     rank, values = _of_batch(rank, own, 0), _of_batch(values, own, 1)
     solution = give(ops.reshape(x, x.shape[:-1]) if vector else x, "LinalgLstsq", (input, b))

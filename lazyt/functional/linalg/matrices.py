@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lazyt import ops
+from lazyt.config import config
 from lazyt.errors import DTypeError, LazytError, LinAlgError, NoKernelError, ShapeError
 from lazyt.functional.operands import (
     broadcast_pair,
@@ -45,6 +46,14 @@ __all__ = [
 # PyTorch raises for singular matrices and for iterations that do not converge at the call. So these
 # functions look at the outcome of their library call, which computes what the call depends on. The
 # forms that hand out ``info`` instead (``inv_ex``, ``cholesky_ex``, ...) stay lazy.
+
+
+def routine(name: str, *operands: Node, mode: str = "plain") -> list[Node]:
+    """``ops.library``, which is refused under ``config.exact`` where LAPACK would be called:
+    raises ReproducibilityError."""
+    if config.exact and not ops.has_kernel(name, mode, operands):
+        ops.refuse_library(name, operands)
+    return ops.library(name, *operands, mode=mode)
 
 
 def check_matrix(input: Tensor, function: str, argument: str = "A") -> None:

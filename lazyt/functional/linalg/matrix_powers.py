@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from lazyt import ops
 from lazyt.errors import DTypeError, LazytError, ShapeError
-from lazyt.functional.linalg.matrices import check_floating, check_square
+from lazyt.functional.linalg.matrices import check_floating, check_square, routine
 from lazyt.functional.linalg.products import matmul, mm
 from lazyt.functional.linalg.solvers import inv
 from lazyt.functional.operands import require_tensor, without_slope
@@ -68,7 +68,7 @@ def matrix_exp(input: Tensor) -> Tensor:
     require_tensor(input, "matrix_exp")
     check_square(input, "linalg.matrix_exp")
     check_floating(input, "linalg.matrix_exp")
-    return give(ops.library("exp", input.node)[0], "LinalgMatrixExp", (input,))
+    return give(routine("exp", input.node)[0], "LinalgMatrixExp", (input,))
 
 
 # ------------------------------------------------------------------- several factors

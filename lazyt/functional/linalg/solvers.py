@@ -23,6 +23,7 @@ from lazyt.functional.linalg.matrices import (
     give_columns,
     require_square,
     require_success,
+    routine,
     share_batch,
 )
 from lazyt.functional.operands import require_tensor
@@ -65,7 +66,7 @@ def _no_inverse(code: int) -> str:
 def _inverse_parts(A: Tensor) -> list[Node]:
     check_square(A, "linalg.inv")
     check_floating(A, "linalg.inv", low=False)
-    return ops.library("inv", A.node)
+    return routine("inv", A.node)
 
 
 @function()
@@ -114,7 +115,7 @@ def det(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     check_square(input, "linalg.det")
     check_floating(input, "linalg.det")
     check_kernel(input, "lu_cpu")
-    return give(ops.library("det", input.node)[0], "LinalgDet", (input,), out)
+    return give(routine("det", input.node)[0], "LinalgDet", (input,), out)
 
 
 @function(saves="ar", out_dtype=SAME_DTYPE)
@@ -127,7 +128,7 @@ def linalg_det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
 def _signs_and_logs(input: Tensor, function: str) -> tuple[Tensor, Tensor]:
     check_square(input, function)
     check_floating(input, function, low=False)
-    sign, size = ops.library("slogdet", input.node)
+    sign, size = routine("slogdet", input.node)
     return give(sign, "LinalgSlogdet", (input,)), give(size, "LinalgSlogdet", (input,))
 
 
@@ -190,9 +191,9 @@ def _solution(A: Tensor, B: Tensor, left: bool) -> tuple[Node, Node]:
     check_kernel(A, "lu_cpu")
     a, b = share_batch(A.node, right.node)
     if left:
-        x, info = ops.library("solve", a, b)
+        x, info = routine("solve", a, b)
     else:
-        x, info = ops.library("solve", transpose(a), transpose(b))
+        x, info = routine("solve", transpose(a), transpose(b))
         x = transpose(x)
     return (ops.reshape(x, x.shape[:-1]) if vector else x), info
 
@@ -236,7 +237,7 @@ def substituted(a: Node, b: Node, upper: bool, unit: bool, left: bool = True) ->
     if not left:
         return transpose(substituted(transpose(a), transpose(b), not upper, unit))
     mode = ("upper" if upper else "lower") + ("unit" if unit else "")
-    return ops.library("triangular", a, b, mode=mode)[0]
+    return routine("triangular", a, b, mode=mode)[0]
 
 
 @function(
@@ -393,7 +394,7 @@ def _factors(A: Tensor, pivot: bool, function: str) -> list[Node]:
     check_kernel(A, "lu_cpu")
     if not pivot:
         raise LazytError("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
-    return ops.library("lu", A.node)
+    return routine("lu", A.node)
 
 
 def _zero_pivot(code: int) -> str:
@@ -484,7 +485,7 @@ def _order_of(pivots: Tensor, count: int, dtype: DType) -> Node:
             "torch.linalg.lu_factor"
         )
     numbers = column(ops.cast(pivots.node, dtype.part))
-    return ops.library("exchanges", numbers, mode=str(count))[0]
+    return routine("exchanges", numbers, mode=str(count))[0]
 
 
 @function(layout=row_major)

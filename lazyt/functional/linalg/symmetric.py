@@ -16,6 +16,7 @@ from lazyt.functional.linalg.matrices import (
     check_square,
     give_columns,
     require_success,
+    routine,
     share_batch,
 )
 from lazyt.functional.operands import require_tensor
@@ -44,7 +45,7 @@ def _parts(input: Tensor, hermitian: bool) -> list[Node]:
     check_floating(input, "torch.linalg.ldl_factor_ex")
     check_kernel(input, "ldl_factor_kernel_cpu")
     of_adjoint = hermitian and input.dtype.kind == "c"
-    return ops.library("ldl", input.node, mode="hermitian" if of_adjoint else "plain")
+    return routine("ldl", input.node, mode="hermitian" if of_adjoint else "plain")
 
 
 def _packed(input: Tensor, parts: list[Node]) -> tuple[Tensor, Tensor]:
@@ -135,7 +136,7 @@ def ldl_solve(
         numbers = ops.cast(numbers, LD.dtype)
     factors, numbers, right = share_batch(LD.node, numbers, B.node)
     mode = "hermitian" if hermitian and LD.dtype.kind == "c" else "plain"
-    (x,) = ops.library("ldl_solve", factors, numbers, right, mode=mode)
+    (x,) = routine("ldl_solve", factors, numbers, right, mode=mode)
     return give_columns(x, "LinalgLdlSolve", (LD, B), out)
 
 

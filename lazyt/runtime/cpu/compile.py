@@ -118,6 +118,11 @@ class Compiler:
         return replace(self, flags=("-O1" if "clang" in self.version else "-Og", *flags))
 
     @property
+    def exact(self) -> Compiler:
+        """The same for texts that do not say themselves that they are for ``config.exact``."""
+        return replace(self, flags=(*self.flags, "-DLZ_EXACT"))
+
+    @property
     def plain(self) -> Compiler:
         """The same, told to optimize nothing: what its results are compared with."""
         flags = [flag for flag in self.flags if flag not in (*_SPEED, "-O3")]

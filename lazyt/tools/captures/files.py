@@ -40,7 +40,7 @@ MANIFEST = "manifest.json"
 _POSITION = re.compile(r"  # (.*:\d+)$")
 _PLAN_FOLDER = re.compile(r"\d{3,}_\w+")
 #: Settings that decide what becomes of a graph.
-SETTINGS = ("bands", "inline_reduce", "matrix_registers", "memory_budget")
+SETTINGS = ("bands", "exact", "inline_reduce", "matrix_registers", "memory_budget")
 #: How the first line of ``graph.ir`` begins.
 FACTS = "# plan: "
 
