@@ -246,6 +246,35 @@ def _lstsq_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
     return [None if first is None and second is None else added(first, second)]
 
 
+def _gelsy_operands(node: Node) -> tuple[Node, Node, Node]:
+    """The matrix, the right sides, and the column of the tolerance."""
+    a, b = node.inputs
+    sides = b.shape[-1] - 1
+    return a, columns(b, 0, sides), columns(b, sides, 1)
+
+
+def _pseudoinverse_by_columns(a: Node, limit: Node) -> Node:
+    """The pseudoinverse with the rank that ``gelsy`` finds."""
+    square = build.broadcast_to(build.constant(0, a.dtype), (*a.shape[:-1], a.shape[-2]))
+    return library("gelsy", a, beside(identity(square), limit))[0]
+
+
+def _gelsy_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    a, b, limit = _gelsy_operands(node)
+    p = _pseudoinverse_by_columns(a, limit)
+    back = _pinv_back(a, p, product(given[0], adjoint(b)))
+    return [back, beside(product(adjoint(p), given[0]), zeros_like(limit))]
+
+
+def _gelsy_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    a, b, limit = _gelsy_operands(node)
+    da, db = tangents
+    p = _pseudoinverse_by_columns(a, limit)
+    first = None if da is None else product(_pinv_forward(a, p, da), b)
+    second = None if db is None else product(p, columns(db, 0, b.shape[-1]))
+    return [None if first is None and second is None else added(first, second)]
+
+
 EQUATION_RULES: dict[str, tuple[PullBack, PushForward]] = {
     "triangular": (_triangular_vjp, _triangular_jvp),
     "solve": (_solve_vjp, _solve_jvp),
@@ -255,6 +284,7 @@ EQUATION_RULES: dict[str, tuple[PullBack, PushForward]] = {
     "slogdet": (_slogdet_vjp, _slogdet_jvp),
     "pinv": (_pinv_vjp, _pinv_jvp),
     "lstsq": (_lstsq_vjp, _lstsq_jvp),
+    "gelsy": (_gelsy_vjp, _gelsy_jvp),
 }
 
 
@@ -605,6 +635,10 @@ def push_forward(node: Node, parts: Parts, tangents: Moves) -> Moves | None:
 # ---------------------------------------------------------------------- the op
 
 
+#: Routines whose second operand has as many rows as the first.
+_WITH_SIDES = ("solve", "triangular", "lstsq", "gelsy")
+
+
 def _infer(params: LibraryParams, *inputs: Node) -> Type:
     routine = ROUTINES.get(params.routine)
     if routine is None or len(inputs) != routine.operands:
@@ -620,7 +654,7 @@ def _infer(params: LibraryParams, *inputs: Node) -> Type:
             )
     if routine.square and first.shape[-1] != first.shape[-2]:
         raise ShapeError(f"{params.routine}: {list(first.shape)} is not square")
-    right = inputs[1] if params.routine in ("solve", "triangular", "lstsq") else first
+    right = inputs[1] if params.routine in _WITH_SIDES else first
     if first.shape[-2] != right.shape[-2]:
         raise ShapeError(f"{params.routine}: {list(first.shape)} with {list(right.shape)}")
     total = sum(prod(shape) for shape in part_shapes(params, inputs))

@@ -476,6 +476,11 @@ def _lstsq(mode: str, a: Array, b: Array, relative: Array) -> list[Array]:
     return [x, kept.sum(-1).astype(a.dtype), s]
 
 
+def _gelsy(mode: str, a: Array, b: Array) -> list[Array]:
+    """The same without singular values; the last right side is the tolerance."""
+    return _lstsq(mode, a, b[..., :-1], b[..., :1, -1:])[:2]
+
+
 def _eig(mode: str, a: Array) -> list[Array]:
     """Eigenvalues of general matrices, and their vectors of length one unless ``mode`` says
     ``alone``. Matrices without imaginary parts give conjugate pairs."""
@@ -570,6 +575,7 @@ ROUTINES: dict[str, Routine] = {
     "exchanges": Routine(1, False, lambda mode, a: [(int(mode),)], exchanges, (0,), 0),
     "exp": Routine(1, True, _like_first, _exponential, cost=30),
     "geqrf": Routine(1, False, lambda mode, a: [a, (min(a),)], _reflectors),
+    "gelsy": Routine(2, False, lambda mode, a, b: [(a[1], b[1] - 1), ()], _gelsy, (1,), 20),
     "inv": Routine(1, True, _with_info, _inverse, (1,)),
     "ldl": Routine(1, True, lambda mode, a: [a, a[:1], ()], ldl, (1, 2), 0.333),
     "ldl_solve": Routine(3, True, lambda mode, a, pivots, b: [b], ldl_solution),

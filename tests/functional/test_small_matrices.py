@@ -48,9 +48,11 @@ def operands(routine: str, a: Array) -> tuple[Array, ...]:
     """What a routine of these matrices takes."""
     if routine == "cholesky":
         return (positive(a),)
-    if routine in ("solve", "triangular"):
-        rng = np.random.default_rng(3)
-        return a, rng.standard_normal((len(a), a.shape[-1], 3)).astype(a.dtype)
+    if routine in ("solve", "triangular", "gelsy"):
+        b = np.random.default_rng(3).standard_normal((len(a), a.shape[-2], 3)).astype(a.dtype)
+        if routine == "gelsy":
+            b[..., -1] = np.finfo(a.dtype).eps * max(a.shape[-2:])
+        return a, b
     return (a,)
 
 
@@ -77,7 +79,7 @@ CASES = [
     for routine in MODES
     for mode in MODES[routine]
     for size in [*SIZES, *(LARGER if routine in WHOLE else ())]
-    if size[0] == size[1] or routine in ("lu", "qr", "svd")
+    if size[0] == size[1] or routine in ("lu", "qr", "svd", "gelsy")
 ]
 
 
@@ -135,6 +137,36 @@ def test_larger_orthogonal_factors(size: tuple[int, int], mode: str) -> None:
     assert np.abs(q @ r - a).max() < 1e-14 * np.abs(a).max() * size[1]
     assert np.abs(q.swapaxes(1, 2) @ q - np.eye(q.shape[-1])).max() < 1e-14
     assert (np.tril(r, -1) == 0).all()
+
+
+@pytest.mark.parametrize("size", [(3, 3), (40, 40), (60, 20), (20, 60)])
+@pytest.mark.parametrize("rank", [2, 15, 60])
+def test_least_squares_of_any_rank(size: tuple[int, int], rank: int) -> None:
+    rng = np.random.default_rng(rank)
+    a = rng.standard_normal((size[0], rank)) @ rng.standard_normal((rank, size[1]))
+    b = rng.standard_normal((size[0], 3))
+    x, _, found, _ = linalg.lstsq(lazyt.tensor(a), lazyt.tensor(b))
+    expected, _, known, _ = np.linalg.lstsq(a, b, rcond=1e-14)
+    assert found.item() == known == min(*size, rank)
+    np.testing.assert_allclose(x.numpy(), expected, atol=1e-11 * np.abs(expected).max())
+    # A tolerance leaves out what is smaller.
+    narrow = np.diag([1.0, 1e-3, 1e-6]) + 0.0
+    x, _, found, _ = linalg.lstsq(lazyt.tensor(narrow), lazyt.ones(3, 1).double(), rcond=1e-4)
+    assert found.item() == 2 and x[2].item() == 0
+
+
+@pytest.mark.parametrize("size", [(4, 4), (6, 3), (3, 6)])
+def test_gradients_of_least_squares(size: tuple[int, int]) -> None:
+    a = lazyt.randn(2, *size, dtype=lazyt.float64, requires_grad=True)
+    b = lazyt.randn(2, size[0], 2, dtype=lazyt.float64, requires_grad=True)
+    assert lazyt.autograd.gradcheck(lambda a, b: linalg.lstsq(a, b).solution, (a, b))
+    assert lazyt.autograd.gradgradcheck(lambda a, b: linalg.lstsq(a, b).solution, (a, b))
+    da, db = lazyt.randn(2, *size).double(), lazyt.randn(2, size[0], 2).double()
+    _, moved = lazyt.func.jvp(lambda a, b: linalg.lstsq(a, b).solution, (a, b), (da, db))
+    step = 1e-6
+    ahead = linalg.lstsq(a + step * da, b + step * db).solution
+    back = linalg.lstsq(a - step * da, b - step * db).solution
+    assert lazyt.allclose(moved, (ahead - back) / (2 * step), rtol=1e-5, atol=1e-6)
 
 
 def test_larger_matrices_fail_as_small_ones() -> None:

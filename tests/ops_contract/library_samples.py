@@ -9,7 +9,8 @@ import numpy as np
 from lazyt import ops
 from lazyt.ir.dtypes import float32, int64
 from lazyt.ir.graph import Node, make
-from lazyt.ops.matrix_algebra import identity, plus, product, transpose
+from lazyt.ops.compositions import zeros_like
+from lazyt.ops.matrix_algebra import beside, identity, plus, product, times, transpose
 from lazyt.ops.registry import OPS
 from lazyt.ops.routines import LibraryParams, library_parts
 from tests.ops_contract.op_samples import blank, refuse, sample
@@ -49,6 +50,13 @@ for op in ("library", "linalg"):
     sample(op, "lu-wide", lambda x, op=op: _routine(op, "lu", x)[0], (2, 2, 3))
     sample(op, "lu-tall", lambda x, op=op: _routine(op, "lu", x)[0], (3, 2))
     sample(op, "solve", lambda a, b, op=op: _routine(op, "solve", a, b)[0], _pair, (2, 2, 1))
+    sample(
+        op,
+        "gelsy",
+        lambda a, b, op=op: _routine(op, "gelsy", a, beside(b, times(b, zeros_like(b))))[0],
+        _tall,
+        (3, 1),
+    )
     sample(op, "inv", lambda x, op=op: _routine(op, "inv", x)[0], (2, 2))
     sample(op, "det", lambda x, op=op: _routine(op, "det", x)[0], (3, 3))
     sample(op, "slogdet", lambda x, op=op: _routine(op, "slogdet", x)[1], (2, 2, 2))

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from lazyt.codegen.generic.primitives import group_of, primitive_c, primitives
 from lazyt.codegen.prelude import function_names, sections_for
 from lazyt.ir.dtypes import ALL, DType, bool_, float32, float64, int64, running_dtype, uint32
-from lazyt.ir.factorizations.sizes import WHOLE
+from lazyt.ir.factorizations.sizes import ALONE, WHOLE
 from lazyt.ir.program import KernelSource, Program
 
 _FOLDER = Path(__file__).parent
@@ -37,7 +37,7 @@ _SORTS = ("short", "order", "values")
 #: Factorizations, those together that share most of their text.
 _MATRICES = (
     ("cholesky", "triangular"), ("solve", "inv", "lu", "det", "slogdet"), ("qr",), ("eigh",),
-    ("svd",),
+    ("svd",), ("gelsy",),
 )  # fmt: skip
 #: The longest row that is a short one.
 SHORT = 64
@@ -386,10 +386,14 @@ def _source(functions: tuple[str, ...], vector_bytes: int) -> tuple[KernelSource
     elif unit.op == "linalg":
         suffix = unit.dtype.suffix
         routines = [f.removeprefix("lz_generic_").removesuffix(f"_{suffix}") for f in functions]
-        before, alone, after = re.split(r"^//@\n", _read("linalg.c"), flags=re.MULTILINE)
+        parts_of_text = re.split(r"^//@\n", _read("linalg.c"), flags=re.MULTILINE)
+        before, when, whole, end, together, after = parts_of_text
         body = ""
         for name in routines:
-            text = before + (alone if name in WHOLE else "") + after
+            if name in ALONE:
+                text = before + whole + after
+            else:
+                text = before + (when + whole + end if name in WHOLE else "") + together + after
             body += text.replace("@R", name).replace("@S", suffix)
     elif unit.op == "contract":
         body, more = _contract_text(unit.dtype, vector_bytes)

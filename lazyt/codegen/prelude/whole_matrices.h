@@ -368,7 +368,7 @@ typedef void (*lz_lw_routine_@S)(lz_i64 m, lz_i64 n, lz_i64 k, int mode, const l
                                  const lz_@S *b, lz_@S *y, lz_@S *work, int threads);
 
 //@ lz_lw_batch_@S [floats]
-// A routine on `batch` matrices m by n, and n by k (or none), `results` numbers each, with `scratch`
+// A routine on `batch` matrices m by n, and m by k (or none), `results` numbers each, with `scratch`
 // of each that is computed at a time. Threads share the matrices, or one of them where there are few.
 LZ_LONG_FN void lz_lw_batch_@S(lz_lw_routine_@S routine, lz_i64 batch, lz_i64 m, lz_i64 n, lz_i64 k,
                                int mode, lz_i64 results, lz_i64 scratch, const lz_@S *a,
@@ -377,11 +377,11 @@ LZ_LONG_FN void lz_lw_batch_@S(lz_lw_routine_@S routine, lz_i64 batch, lz_i64 m,
   const lz_i64 parts = batch < MOST ? batch : (lz_i64)MOST;
   if (threads == 1 || batch < threads) {
     for (lz_i64 i = 0; i < batch; i++)
-      routine(m, n, k, mode, a + i * m * n, b + i * n * k, y + i * results, work, threads);
+      routine(m, n, k, mode, a + i * m * n, b + i * m * k, y + i * results, work, threads);
     return;
   }
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
   for (lz_i64 t = 0; t < parts; t++)
     for (lz_i64 i = t * batch / parts; i < (t + 1) * batch / parts; i++)
-      routine(m, n, k, mode, a + i * m * n, b + i * n * k, y + i * results, work + t * scratch, 1);
+      routine(m, n, k, mode, a + i * m * n, b + i * m * k, y + i * results, work + t * scratch, 1);
 }

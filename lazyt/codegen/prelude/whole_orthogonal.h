@@ -208,3 +208,121 @@ LZ_LONG_FN void lz_lw_qr_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, const lz_@S 
   for (lz_i64 i = 0; i < columns; i++)
     for (lz_i64 c = 0; c < n; c++) r[i * n + c] = c >= i ? work[i * ld + c] : 0;
 }
+
+//@ lz_lw_mirror_@S [floats]
+// One reflection of rows of `columns` elements, filled up to whole vectors; v begins with a 1 that
+// is not read. Of what is below the first row gives the sums of squares, unless `squares` is none.
+LZ_LONG_FN void lz_lw_mirror_@S(lz_i64 rows, lz_i64 columns, const lz_@S *v, lz_@S tau, lz_@S *c,
+                                lz_i64 ld, lz_@S *squares) {
+  typedef lz_lw_v_@S V;
+  for (lz_i64 at = 0; at < columns; at += lz_lw_lanes_@S) {
+    V *top = (V *)(c + at);
+    V w = *top, sum = {0};
+    for (lz_i64 i = 1; i < rows; i++) w = w + *(const V *)(c + i * ld + at) * v[i];
+    w = w * tau;
+    *top -= w;
+    for (lz_i64 i = 1; i < rows; i++) {
+      V *here = (V *)(c + i * ld + at);
+      const V x = *here - w * v[i];
+      *here = x;
+      sum = sum + x * x;
+    }
+    if (squares) *(V *)(squares + at) = sum;
+  }
+}
+
+//@ lz_lw_scaled_@S [floats]
+// Numbers below 2 in rows of ld, and the power of two by which they were multiplied; 0 where one is
+// not finite.
+LZ_LONG_FN lz_@S lz_lw_scaled_@S(lz_i64 rows, lz_i64 n, lz_@S *x, lz_i64 ld, lz_@S *up) {
+  lz_@S largest = 0, down;
+  int finite = 1;
+  for (lz_i64 i = 0; i < rows; i++)
+    for (lz_i64 c = 0; c < n; c++) {
+      const lz_@S size = x[i * ld + c] < 0 ? -x[i * ld + c] : x[i * ld + c];
+      finite &= size < LZ_INF_@N;
+      largest = size > largest ? size : largest;
+    }
+  if (!finite) return 0;
+  lz_lw_powers_@S(largest, &down, up);
+  for (lz_i64 i = 0; i < rows; i++)
+    for (lz_i64 c = 0; c < ld; c++) x[i * ld + c] *= down;
+  return down;
+}
+
+//@ lz_lw_least_@S [floats]
+// The solution of smallest norm of `rank` equations of n unknowns, in the place of the right sides:
+// x is upper trapezoidal.
+LZ_LONG_FN void lz_lw_least_@S(lz_i64 rank, lz_i64 n, const lz_@S *x, lz_i64 ld, lz_@S *sides,
+                               lz_i64 kd, lz_@S *work, int threads) {
+  const lz_i64 P = lz_lw_panel, pitch = (rank + P - 1) / P * P;
+  lz_@S *turned = work, *v = turned + n * pitch, *lower = v + n * pitch;
+  lz_@S *taus = lower + rank * pitch, *column = taus + rank;
+  for (lz_i64 i = 0; i < n; i++)
+    for (lz_i64 c = 0; c < pitch; c++)
+      turned[i * pitch + c] = c < rank && c <= i ? x[c * ld + i] : 0;
+  lz_lw_reflect_@S(n, rank, turned, pitch, v, taus, column, threads);
+  for (lz_i64 i = 0; i < rank; i++)
+    for (lz_i64 c = 0; c <= i; c++) lower[i * pitch + c] = turned[c * pitch + i];
+  lz_lw_substitute_@S(rank, kd, lower, pitch, sides, 0, 0, threads);
+  for (lz_i64 i = rank * kd; i < n * kd; i++) sides[i] = 0;
+  for (lz_i64 s = (rank - 1) / P * P; s >= 0; s -= P) {
+    const lz_i64 p = rank - s < P ? rank - s : P;
+    lz_lw_apply_@S(n - s, kd, p, 1, v + s * n, taus + s, sides + s * kd, kd, threads);
+  }
+}
+
+//@ lz_lw_gelsy_@S [floats]
+// Least squares by reflections with exchanges of columns; the last right side is the tolerance.
+LZ_LONG_FN void lz_lw_gelsy_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, const lz_@S *a,
+                               const lz_@S *b, lz_@S *y, lz_@S *work, int threads) {
+  enum { L = lz_lw_lanes_@S };
+  const lz_i64 count = m < n ? m : n, most = m > n ? m : n, sides = k - 1;
+  const lz_i64 ld = lz_lw_wide_@S(n), kd = lz_lw_wide_@S(sides);
+  lz_@S *x = work, *right = x + m * ld, *squares = right + most * kd, *column = squares + ld;
+  lz_@S *rest = column + m + L, up = 1, first = 0;
+  lz_i64 order[lz_lw_most], rank = 0;
+  (void)mode;
+  lz_lw_copy_@S(m, n, a, x, ld);
+  for (lz_i64 i = 0; i < m; i++)
+    for (lz_i64 c = 0; c < kd; c++) right[i * kd + c] = c < sides ? b[i * k + c] : 0;
+  const lz_@S down = lz_lw_scaled_@S(m, n, x, ld, &up);
+  if (down == 0) {
+    for (lz_i64 i = 0; i < n * sides; i++) y[i] = LZ_NAN_@N;
+    y[n * sides] = 0;
+    return;
+  }
+  for (lz_i64 c = 0; c < ld; c++) squares[c] = 0;
+  for (lz_i64 i = 0; i < m; i++)
+    for (lz_i64 c = 0; c < ld; c++) squares[c] = squares[c] + x[i * ld + c] * x[i * ld + c];
+  for (lz_i64 c = 0; c < n; c++) order[c] = c;
+  for (; rank < count; rank++) {
+    const lz_i64 j = rank;
+    lz_i64 best = j;
+    for (lz_i64 c = j + 1; c < n; c++) best = squares[c] > squares[best] ? c : best;
+    lz_@S *top = x + j * ld;
+    if (best != j) {
+      const lz_i64 moved = order[j];
+      order[j] = order[best], order[best] = moved;
+      for (lz_i64 i = 0; i < m; i++) lz_lw_exchange_@S(1, x + i * ld + j, x + i * ld + best);
+    }
+    lz_@S head;
+    lz_lw_column_@S(m - j, top + j, ld, column);
+    const lz_@S tau = lz_lw_vector_@S(m - j, column, &head), size = head < 0 ? -head : head;
+    if (j == 0) first = size;
+    if (!(size > b[k - 1] * first)) break;
+    // Columns that are done change from this row on, but are not read there.
+    const lz_i64 start = (j + 1) / L * L;
+    if (start < ld) lz_lw_mirror_@S(m - j, ld - start, column, tau, top + start, ld, squares + start);
+    top[j] = head;
+    lz_lw_mirror_@S(m - j, kd, column, tau, right + j * kd, kd, 0);
+  }
+  if (rank == n)
+    lz_lw_substitute_@S(n, kd, x, ld, right, 1, 0, threads);
+  else if (rank)
+    lz_lw_least_@S(rank, n, x, ld, right, kd, rest, threads);
+  for (lz_i64 i = 0; i < n; i++)
+    for (lz_i64 c = 0; c < sides; c++)
+      y[order[i] * sides + c] = rank ? right[i * kd + c] * down : 0;
+  y[n * sides] = (lz_@S)rank;
+}

@@ -122,9 +122,9 @@ def _matrices(arguments: Sequence[Any], alone: bool) -> list[Access]:
         dtype = {4: float32, 8: float64}[places[0].item]
     except (IndexError, KeyError, ValueError):
         return []
-    sizes = Sizes(m * n, n * k, results, scratch, alone)
+    sizes = Sizes(m * n, m * k, results, scratch, alone)
     counts = (
-        batch * m * n, batch * n * k, batch * results, room_for_matrices(sizes, batch, dtype),
+        batch * m * n, batch * m * k, batch * results, room_for_matrices(sizes, batch, dtype),
     )  # fmt: skip
     return [_whole(place, count) for place, count in zip(places, counts, strict=True) if count]
 

@@ -44,6 +44,7 @@ from lazyt.ir.dtypes import float32, float64, int64
 from lazyt.ir.graph import Node
 from lazyt.ops.matrix_algebra import (
     adjoint,
+    beside,
     column,
     columns,
     identity,
@@ -586,9 +587,10 @@ def lstsq(
 
     Returns the solution, the summed squares of residuals (for more equations than unknowns and
     full rank, unless ``driver`` is ``gelsy``, the default; otherwise empty), the rank (empty for
-    ``gels``), and the singular values (for ``gelsd`` and ``gelss``). All drivers compute by
-    singular values here. Singular values up to ``rcond * largest`` count as 0. Raises LazytError
-    for other drivers and LinAlgError for ``gels`` without full rank.
+    ``gels``), and the singular values (for ``gelsd`` and ``gelss``). These two compute by
+    singular values, of which those up to ``rcond * largest`` count as 0; the others by reflections
+    with exchanges of columns, until what is left of each is as small beside the largest column.
+    Raises LazytError for other drivers and LinAlgError for ``gels`` without full rank.
     """
     require_tensor(input, "lstsq")
     check_matrix(input, "torch.linalg.lstsq", "input")
@@ -613,10 +615,16 @@ def lstsq(
     a, right_side = share_batch(input.node, right.node)
     m, n = a.shape[-2:]
     tolerance = _EPSILONS[input.dtype.part] * max(m, n) if rcond is None else rcond
-    limits = ops.broadcast_to(ops.constant(tolerance, input.dtype.part), (*a.shape[:-2], 1, 1))
-    x, rank, values = routine("lstsq", a, right_side, limits)
-    own = tuple(input.shape[:-2])  # what is about the matrix alone has its batch
-    rank, values = _of_batch(rank, own, 0), _of_batch(values, own, 1)
+    limit, own = ops.constant(tolerance, input.dtype.part), tuple(input.shape[:-2])
+    if chosen in ("gels", "gelsy"):
+        limits = ops.cast(ops.broadcast_to(limit, (*a.shape[:-1], 1)), input.dtype)
+        x, rank = routine("gelsy", a, beside(right_side, limits))
+        values = rank
+    else:
+        limits = ops.broadcast_to(limit, (*a.shape[:-2], 1, 1))
+        x, rank, values = routine("lstsq", a, right_side, limits)
+        values = _of_batch(values, own, 1)
+    rank = _of_batch(rank, own, 0)  # what is about the matrix alone has its batch
     solution = give(ops.reshape(x, x.shape[:-1]) if vector else x, "LinalgLstsq", (input, b))
     return return_types.linalg_lstsq(
         (solution, *_facts(a, right_side, solution, (rank, values), chosen, vector))

@@ -235,6 +235,67 @@ def _qr(mode: int, a: Array) -> list[Array]:
     return [_orthogonal(packed, taus, k), np.triu(packed[:, :k])]
 
 
+# ------------------------------------------------------------------- least squares
+
+
+def _gelsy(mode: int, a: Array, b: Array) -> list[Array]:
+    """Solutions of smallest norm, and ranks; the last right side is the tolerance."""
+    count, _, n = a.shape
+    x = np.zeros((count, n, b.shape[-1] - 1), a.dtype)
+    rank = np.zeros(count, a.dtype)
+    for i in range(count):
+        if np.isfinite(a[i]).all():
+            x[i], rank[i] = _least_squares(a[i : i + 1], b[i : i + 1])
+        else:
+            x[i] = np.nan
+    return [x, rank]
+
+
+def _least_squares(a: Array, b: Array) -> tuple[Array, int]:
+    """The solution of one problem: reflections of the column with the largest rest, one after the
+    other, until rests are small (Businger, Golub, "Linear least squares solutions by Householder
+    transformations", 1965)."""
+    n, (down, _) = a.shape[-1], _powers(_largest(a))
+    work, right, tolerance = a * down, b[..., :-1].copy(), b[0, 0, -1]
+    squares, order = np.zeros(n, a.dtype), np.arange(n)
+    for row in work[0]:
+        squares = squares + row * row
+    rank, first = 0, a.dtype.type(0)
+    for j in range(min(a.shape[1:])):
+        best = j + int(np.argmax(squares[j:]))
+        for columns in (work[0].T, order[:, None]):
+            columns[[j, best]] = columns[[best, j]]
+        column = work[:, j:, j, None].copy()
+        taus = _reflect(column)
+        size = np.abs(column[0, 0, 0])
+        first = size if j == 0 else first
+        if not size > tolerance * first:
+            break
+        _mirror(work[:, j:, j + 1 :], column[:, :, 0], taus[:, 0])
+        _mirror(right[:, j:], column[:, :, 0], taus[:, 0])
+        work[0, j, j] = column[0, 0, 0]
+        squares[...] = 0
+        for row in work[0, j + 1 :]:
+            squares[j + 1 :] = squares[j + 1 :] + row[j + 1 :] * row[j + 1 :]
+        rank += 1
+    found = np.zeros((1, n, right.shape[-1]), a.dtype)
+    found[:, :rank] = right[:, :rank]
+    if rank == n:
+        _substitute(work[:, :n], found, True, False)
+    elif rank:
+        lower = np.swapaxes(np.triu(work[:, :rank]), 1, 2).copy()
+        taus = _reflect(lower)
+        factor = np.swapaxes(np.triu(lower[:, :rank]), 1, 2)
+        top = found[:, :rank].copy()
+        _substitute(factor, top, False, False)
+        found[:, :rank] = top
+        for j in range(rank)[::-1]:
+            _mirror(found[:, j:], lower[:, j:, j], taus[:, j])
+    solution = np.empty_like(found[0])
+    solution[order] = found[0] * down[0]
+    return solution, rank
+
+
 # ------------------------------------------------------------------- eigenvalues
 
 
@@ -426,6 +487,6 @@ def _svd(mode: int, a: Array) -> list[Array]:
 
 _ROUTINES: dict[str, Callable[..., list[Array]]] = {
     "cholesky": _cholesky, "triangular": _triangular, "lu": _lu, "solve": _solve,
-    "inv": _inverse, "det": _determinant, "slogdet": _log_determinant, "qr": _qr, "eigh": _eigh,
-    "svd": _svd,
+    "inv": _inverse, "det": _determinant, "slogdet": _log_determinant, "qr": _qr,
+    "gelsy": _gelsy, "eigh": _eigh, "svd": _svd,
 }  # fmt: skip

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from lazyt.ir.dtypes import DType
 
 __all__ = [
+    "ALONE",
     "LARGEST",
     "LARGEST_WHOLE",
     "MODES",
@@ -31,7 +32,9 @@ __all__ = [
 #: Rows and columns that matrices in lanes have at most, and those that are taken one at a time.
 LARGEST, LARGEST_WHOLE = 32, 1024
 #: Routines that take matrices one at a time.
-WHOLE = frozenset({"cholesky", "triangular", "lu", "solve", "inv", "det", "slogdet", "qr"})
+WHOLE = frozenset({"cholesky", "triangular", "lu", "solve", "inv", "det", "slogdet", "qr", "gelsy"})
+#: Those that take small ones so, too.
+ALONE = frozenset({"gelsy"})
 #: Bytes of a vector across matrices, and along rows of one of them.
 VECTOR_BYTES, ROW_BYTES = 32, 64
 #: Columns that are factorized together.
@@ -49,13 +52,14 @@ MODES: dict[str, dict[str, int]] = {
     "det": {"plain": 0},
     "slogdet": {"plain": 0},
     "qr": {"reduced": 0, "complete": 1},
+    "gelsy": {"plain": 0},
     "eigh": {"lower": 0, "upper": 1, "lowervalues": 2, "uppervalues": 3},
     "svd": {"reduced": 0, "full": 1, "values": 2},
 }
 
 
 #: How many operands each has.
-OPERANDS = {name: 2 if name in ("solve", "triangular") else 1 for name in MODES}
+OPERANDS = {name: 2 if name in ("solve", "triangular", "gelsy") else 1 for name in MODES}
 
 
 class Sizes(NamedTuple):
@@ -89,7 +93,7 @@ def is_kernel(routine: str, mode: str, shapes: Sequence[Sequence[int]]) -> bool:
 
 def is_whole(routine: str, m: int, n: int, sides: int) -> bool:
     """Whether a kernel takes ``m`` by ``n`` matrices, and right sides, one at a time."""
-    return routine in WHOLE and max(m, n, sides) > LARGEST
+    return routine in ALONE or (routine in WHOLE and max(m, n, sides) > LARGEST)
 
 
 def scratch_size(routine: str, m: int, n: int) -> int:
@@ -115,6 +119,11 @@ def _whole_size(routine: str, results: int, m: int, n: int, sides: int, dtype: D
         # The matrix, vectors and Q in panels, factors, and a column with a vector behind it.
         least, columns = min(m, n), results // (m + n)
         return m * sum(filled(c, PANEL) for c in (n, least, columns)) + least + m + lanes
+    if routine == "gelsy":
+        # The matrix, right sides, sums of squares and a column; the same for the transposed of R.
+        least, right = min(m, n), filled(sides - 1)
+        first = m * filled(n) + max(m, n) * right + filled(n) + m + lanes
+        return first + (2 * n + least) * filled(least, PANEL) + least + n + lanes
     if routine == "triangular":
         return n * filled(sides)
     right = {"solve": filled(sides), "inv": filled(n)}.get(routine, 0)
@@ -147,7 +156,8 @@ def flops(routine: str, mode: str, m: int, n: int, sides: int) -> int:
     each = {
         "cholesky": n**3 // 3, "triangular": n * n * sides, "lu": m * n * least,
         "solve": n**3 + 2 * n * n * sides, "inv": 3 * n**3, "det": n**3, "slogdet": n**3,
-        "qr": 4 * m * n * least, "eigh": (20 if values else 60) * n**3,
+        "qr": 4 * m * n * least, "gelsy": 2 * m * n * (least + sides),
+        "eigh": (20 if values else 60) * n**3,
         "svd": (60 if values else 120) * m * n * least,
     }  # fmt: skip
     return each[routine] + 20 * n
