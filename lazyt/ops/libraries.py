@@ -23,7 +23,6 @@ import numpy as np
 
 from lazyt.errors import DTypeError, GradientError, InternalError, ShapeError
 from lazyt.ir.dtypes import float32, float64
-from lazyt.ir.factorizations.evaluation import evaluate
 from lazyt.ir.factorizations.sizes import is_kernel
 from lazyt.ir.graph import Node, Type, make
 from lazyt.ops import builders as build
@@ -686,6 +685,8 @@ def _infer_small(params: LibraryParams, *inputs: Node) -> Type:
 
 
 def _factorize(node: Node, *arrays: Any) -> Any:
+    from lazyt.ir.factorizations.evaluation import evaluate
+
     routine, mode = node.params
     found = evaluate(routine, mode, *arrays)
     return np.concatenate([part.reshape(*node.shape[:-1], -1) for part in found], -1)
