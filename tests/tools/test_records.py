@@ -21,6 +21,7 @@ from lazyt.plan.explain import op_name
 from lazyt.tools.records import command, watch
 from lazyt.tools.records.compare import Difference, compare, ulps
 from lazyt.tools.records.files import Value, Writer, read, value_of
+from tests.tools.recorded_programs import programs
 
 PROGRAM = """\
 import torch
@@ -43,27 +44,10 @@ print(model[0].weight.detach().bfloat16().float().numpy().sum())
 """
 
 
-def programs() -> dict[str, Callable[[], Any]]:
-    """Short programs that look at a value in the end."""
-    # Inputs, as graphs of constants would be computed once for all runs of this process.
-    a = lazyt.from_numpy(np.linspace(-2, 3, 60, dtype=np.float32).reshape(6, 10))
-    labels, one = lazyt.from_numpy(np.arange(6)), lazyt.from_numpy(np.eye(6, dtype=np.float32))
-    g = lazyt.nn.functional
-    return {
-        "map": lambda: (a.exp() * 2 - a.sin()).sum().item(),
-        "product": lambda: ((a @ a.t()).tanh() @ a).tolist(),
-        "softmax": lambda: a.softmax(1).log().mean(0).numpy(),
-        "norm": lambda: g.layer_norm(a * 3, (10,)).square().sum(1).tolist(),
-        "sort": lambda: (a.sin().sort(1)[0] * 1.5).cumsum(1).numpy(),
-        "loss": lambda: float(g.cross_entropy(a * 2, labels)),
-        "double": lambda: (a.double().cos() / 3).prod(1).tolist(),
-        "solve": lambda: lazyt.linalg.solve((a @ a.t()) + 9 * one, a).abs().sum().item(),
-    }
-
-
 def recorded(path: Path, program: Callable[[], Any]) -> list[Value]:
     """The values of a program that runs here."""
     writer = Writer(str(path), [], "lazyt", True)
+    lazyt.manual_seed(0)
     with watch.watching(lazyt, writer, True):
         program()
     writer.close()
@@ -92,7 +76,7 @@ def test_planted_differences_are_found(name: str, tmp_path: Path) -> None:
     before = recorded(tmp_path / "before", programs()[name])
     assert compare(before, recorded(tmp_path / "again", programs()[name]), "node") is None
     floats = sum(v.kind == "node" and v.numpy_name.startswith("float") for v in before)
-    for number in {1, 2, max(1, floats // 2), floats}:
+    for number in {1, min(2, floats), (floats + 1) // 2, floats}:
         plant, program = Planted(number), programs()[name]
         pending.after_each.append(plant)
         try:
@@ -131,6 +115,22 @@ def test_a_program_is_compared_with_its_recording(
     assert "made by node" in changed.stdout and "at train.py:13" in changed.stdout
     assert command.run(["--diff", str(out), str(tmp_path / "new"), "--tolerance", "1e-3"]) == 0
     assert "equal up to 0.001" in capsys.readouterr().out
+
+
+def test_programs_that_seed_nothing_begin_with_the_recordings_seed(tmp_path: Path) -> None:
+    program, out = tmp_path / "draw.py", tmp_path / "out"
+    program.write_text(
+        "import random, numpy, torch\n"
+        "print(torch.rand(3).sum().item() + random.random() + numpy.random.rand())\n"
+        "print(torch.nn.Linear(2, 2).weight.tolist(), torch.tensor(random.random()).item())\n"
+        "print(torch.tensor(numpy.random.rand()).item())\n"
+    )
+    with torch_alias.standing_in():
+        command.run([str(out), str(program)])
+        assert command.run(["--against", str(out), str(program)]) == 0
+        first = [v.digest for v in read(str(out))]
+        command.run([str(out), str(program)])
+    assert [v.digest for v in read(str(out))] != first
 
 
 def test_programs_that_do_other_things_are_told(tmp_path: Path) -> None:

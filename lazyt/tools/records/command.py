@@ -6,10 +6,14 @@ import argparse
 import contextlib
 import importlib
 import os
+import random
 import sys
 import tempfile
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
+
+import numpy as np
 
 from lazyt.tools.arguments import Parser, UsageError
 from lazyt.tools.records.compare import Difference, compare
@@ -60,7 +64,8 @@ def run(argv: Sequence[str]) -> int:
             out = given.out or os.path.join(
                 stack.enter_context(tempfile.TemporaryDirectory()), "here.jsonl"
             )
-            code = _recorded(out, given.rest, given)
+            seed = head_of(given.against).get("seed")
+            code = _recorded(out, given.rest, given, seed if isinstance(seed, int) else None)
             found = _compared(before, read(out), _tolerance(given, given.against, out))
         return found or code
     if given.rest[1:2] == ["-m"]:  # behind the file, as people write it
@@ -71,7 +76,18 @@ def run(argv: Sequence[str]) -> int:
     return _recorded(given.rest[0], given.rest[1:], given)
 
 
-def _recorded(out: str, command: list[str], given: Any) -> int:
+def _seeded(module: ModuleType, seed: int | None) -> int:
+    """Seeds what programs draw from, so that one that seeds nothing can be compared with its
+    recording; gives the seed, one that nobody knew where none is given."""
+    if seed is None:
+        seed = random.SystemRandom().getrandbits(32)
+    module.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    return seed
+
+
+def _recorded(out: str, command: list[str], given: Any, seed: int | None = None) -> int:
     """Runs a program and writes its recording; gives its exit code."""
     if not command:
         raise UsageError("record needs a program")
@@ -84,7 +100,7 @@ def _recorded(out: str, command: list[str], given: Any) -> int:
         raise UsageError(f"--module {given.module}: {error}") from None
     nodes = not given.looks_only and not is_torch
     try:
-        writer = Writer(out, command, given.module, nodes)
+        writer = Writer(out, command, given.module, nodes, _seeded(module, seed))
     except OSError as error:
         raise UsageError(f"{out}: {error.strerror}") from None
     try:

@@ -100,10 +100,12 @@ def machine() -> dict[str, str]:
 class Writer:
     """Writes a recording, value by value; ``close`` ends it. Raises OSError."""
 
-    def __init__(self, path: str, program: list[str], module: str, nodes: bool) -> None:
+    def __init__(
+        self, path: str, program: list[str], module: str, nodes: bool, seed: int = 0
+    ) -> None:
         self.file = Path(path).open("w", encoding="utf-8")  # noqa: SIM115 - closed by `close`
         head = {"format": FORMAT, "program": program, "module": module, "nodes": nodes}
-        self._put({**head, **machine()})
+        self._put({**head, "seed": seed, **machine()})
         self.counts = {"look": 0, "node": 0}
 
     def _put(self, item: dict[str, Any]) -> None:
