@@ -54,11 +54,57 @@ def trained(optimizer: str, **settings: Any) -> Callable[[], Any]:
     return program
 
 
+def in_place(a: Tensor) -> Any:
+    """Writes of parts of a tensor."""
+    x = a.clone()
+    x[:, 2:5] *= 1.5
+    x[1].add_(x[0].exp())
+    x.clamp_(-1, 2)
+    return x.sum(0).tolist()
+
+
+def loop(a: Tensor) -> Any:
+    """As many steps as values say."""
+    x, steps = a[0].exp(), 0
+    while float(x.max()) > 0.5:
+        x = x * 0.6 + 0.01
+        steps += 1
+    return steps, x.tolist()
+
+
+def batches(a: Tensor) -> Any:
+    """Rows that a loader brings."""
+    total = lazyt.zeros(10)
+    for (rows,) in DataLoader(TensorDataset(a), batch_size=4):
+        total = total + rows.sin().mean(0)
+    return total.tolist()
+
+
+def drawn(a: Tensor) -> Any:
+    """Random numbers."""
+    lazyt.manual_seed(3)
+    return (nn.functional.dropout(a, 0.3) + lazyt.randn(6, 10)).square().mean().item()
+
+
+def _plain(a: Tensor, labels: Tensor) -> dict[str, Callable[[], Any]]:
+    g, one = nn.functional, lazyt.from_numpy(np.eye(6, dtype=np.float32))
+    return {
+        "map": lambda: (a.exp() * 2 - a.sin()).sum().item(),
+        "product": lambda: ((a @ a.t()).tanh() @ a).tolist(),
+        "softmax": lambda: a.softmax(1).log().mean(0).numpy(),
+        "norm": lambda: g.layer_norm(a * 3, (10,)).square().sum(1).tolist(),
+        "sort": lambda: (a.sin().sort(1)[0] * 1.5).cumsum(1).numpy(),
+        "loss": lambda: float(g.cross_entropy(a * 2, labels)),
+        "double": lambda: (a.double().cos() / 3).prod(1).tolist(),
+        "solve": lambda: lazyt.linalg.solve((a @ a.t()) + 9 * one, a).abs().sum().item(),
+    }
+
+
 def programs() -> dict[str, Callable[[], Any]]:
     """The programs, by name."""
     # Inputs, as graphs of constants would be computed once for all runs of this process.
     a = lazyt.from_numpy(np.linspace(-2, 3, 60, dtype=np.float32).reshape(6, 10))
-    labels, one = lazyt.from_numpy(np.arange(6)), lazyt.from_numpy(np.eye(6, dtype=np.float32))
+    labels = lazyt.from_numpy(np.arange(6))
     images = lazyt.from_numpy(np.cos(np.arange(2 * 3 * 64, dtype=np.float32)).reshape(2, 3, 8, 8))
     table = lazyt.from_numpy(np.sin(np.arange(40, dtype=np.float32)).reshape(10, 4))
     g, func = nn.functional, lazyt.func
@@ -76,39 +122,8 @@ def programs() -> dict[str, Callable[[], Any]]:
         assert leaf.grad is not None
         return leaf.grad.tolist()
 
-    def in_place() -> Any:
-        x = a.clone()
-        x[:, 2:5] *= 1.5
-        x[1].add_(x[0].exp())
-        x.clamp_(-1, 2)
-        return x.sum(0).tolist()
-
-    def loop() -> Any:
-        x, steps = a[0].exp(), 0
-        while float(x.max()) > 0.5:
-            x = x * 0.6 + 0.01
-            steps += 1
-        return steps, x.tolist()
-
-    def batches() -> Any:
-        total = lazyt.zeros(10)
-        for (rows,) in DataLoader(TensorDataset(a), batch_size=4):
-            total = total + rows.sin().mean(0)
-        return total.tolist()
-
-    def drawn() -> Any:
-        lazyt.manual_seed(3)
-        return (g.dropout(a, 0.3) + lazyt.randn(6, 10)).square().mean().item()
-
     return {
-        "map": lambda: (a.exp() * 2 - a.sin()).sum().item(),
-        "product": lambda: ((a @ a.t()).tanh() @ a).tolist(),
-        "softmax": lambda: a.softmax(1).log().mean(0).numpy(),
-        "norm": lambda: g.layer_norm(a * 3, (10,)).square().sum(1).tolist(),
-        "sort": lambda: (a.sin().sort(1)[0] * 1.5).cumsum(1).numpy(),
-        "loss": lambda: float(g.cross_entropy(a * 2, labels)),
-        "double": lambda: (a.double().cos() / 3).prod(1).tolist(),
-        "solve": lambda: lazyt.linalg.solve((a @ a.t()) + 9 * one, a).abs().sum().item(),
+        **_plain(a, labels),
         "sgd": trained("SGD", lr=0.1, momentum=0.9),
         "adam": trained("AdamW", lr=0.01),
         "rmsprop": trained("RMSprop", lr=0.01),
@@ -124,10 +139,10 @@ def programs() -> dict[str, Callable[[], Any]]:
         "vmap": lambda: func.vmap(lambda row: (row * weight).exp().sum())(a).tolist(),
         "jacobian": lambda: func.jacrev(lambda x: (x * weight).tanh())(weight).tolist(),
         "scan": lambda: func.scan(lambda c, x: (c * 0.5 + x.cos(), c), weight, a)[0].tolist(),
-        "in place": in_place,
-        "loop": loop,
-        "batches": batches,
-        "drawn": drawn,
+        "in place": lambda: in_place(a),
+        "loop": lambda: loop(a),
+        "batches": lambda: batches(a),
+        "drawn": lambda: drawn(a),
         "embedding": lambda: (g.embedding(labels, table) * 1.1).sum(1).tolist(),
         "scatter": lambda: table.exp().index_add(0, labels, table[:6].sin()).mean(1).tolist(),
         "spectrum": lambda: lazyt.fft.rfft(a.sin()).abs().sum(1).tolist(),
