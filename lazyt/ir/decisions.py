@@ -86,7 +86,7 @@ def decide(what: str, own: T) -> T:
 
 
 class Traits(NamedTuple):
-    """How a processor multiplies narrow numbers, and how it reads.
+    """How a processor multiplies narrow numbers, how it reads, and its vector registers.
 
     Attributes:
         alone: kinds of groups of narrow numbers, ``bf16x2`` and ``i8x4``, that are multiplied
@@ -95,11 +95,14 @@ class Traits(NamedTuple):
         fetches: ``streams`` where it fetches the lines that a loop over points reads and writes as
             early as is of use: asking for them only takes time, and several streams at once hide
             where one begins.
+        registers: ``32`` where there are as many of vectors of any width, as on aarch64; on x86-64
+            only of those of 64 bytes.
     """
 
     alone: frozenset[str] = frozenset()
     tiled: frozenset[str] = frozenset()
     fetches: frozenset[str] = frozenset()
+    registers: frozenset[str] = frozenset()
 
 
 #: Narrow numbers in vectors of groups, all of them, and loops that ask for lines.

@@ -87,7 +87,7 @@ def _own_cpu() -> Device:
         l3=l3,
         vector_bytes=vector_bytes(),
         memory=memory_limit(),
-        traits=Traits(_alone(), _tiled(features), _fetches()),
+        traits=Traits(_alone(), _tiled(features), _fetches(), _registers()),
     )
 
 
@@ -131,6 +131,11 @@ def _fetches() -> frozenset[str]:
     long for a relu of 24 MB, 1.2 for a sum of two arrays of 32 MB and as long for a GELU of 64 MB,
     where Sapphire Rapids takes 0.8 to 0.9. Rows gain on both."""
     return frozenset({"streams"} if "AuthenticAMD" in _first_processor() else ())
+
+
+def _registers() -> frozenset[str]:
+    """NEON has 32 registers of 16 bytes; SSE and AVX have 16."""
+    return frozenset({"32"} if platform.machine() in ("aarch64", "arm64") else ())
 
 
 @cache

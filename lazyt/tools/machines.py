@@ -15,13 +15,19 @@ from lazyt.tools.arguments import UsageError, read_input
 KNOWN = {
     "avx2": (32, 32 << 10, 1 << 20, 32 << 20),
     "avx512": (64, 48 << 10, 2 << 20, 32 << 20),
+    "neon": (16, 64 << 10, 1 << 20, 32 << 20),
 }
 #: Cores of these.
 CORES = 8
-HELP = "native, avx2, avx512 or FILE: a capture's manifest.json, or JSON of its 'machine'"
+HELP = "native, avx2, avx512, neon or FILE: a capture's manifest.json, or JSON of its 'machine'"
 #: The numbers of a file, with the largest that makes sense.
 _NUMBERS = {"vector_bytes": 64, "l1": 1 << 30, "l2": 1 << 34, "l3": 1 << 40, "cores": 1 << 16}
-_KINDS = {"alone": {"bf16x2", "i8x4"}, "tiled": {"bf16x2", "i8x4"}, "fetches": {"streams"}}
+_KINDS = {
+    "alone": {"bf16x2", "i8x4"},
+    "tiled": {"bf16x2", "i8x4"},
+    "fetches": {"streams"},
+    "registers": {"32"},
+}
 
 
 def machine(name: str) -> Device:
@@ -30,7 +36,10 @@ def machine(name: str) -> Device:
         return devices.cpu()
     if name in KNOWN:
         vector, l1, l2, l3 = KNOWN[name]
-        return Device(name, "x86_64", (), CORES, l1, l2, l3, vector, devices.cpu().memory, PLAIN)
+        arm = name == "neon"
+        traits = Traits(registers=frozenset({"32"})) if arm else PLAIN
+        arch = "aarch64" if arm else "x86_64"
+        return Device(name, arch, (), CORES, l1, l2, l3, vector, devices.cpu().memory, traits)
     text = read_input(name)
     try:
         raw = json.loads(text)

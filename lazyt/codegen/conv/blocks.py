@@ -227,9 +227,8 @@ def all_steps(spec: ContractSpec, form: SlideForm, passes: int) -> float:
     return tile_cycles(spec.k, form.rows, form.vectors, spec.vector_bytes) + again
 
 
-def tiles_for(vector_bytes: int) -> Iterator[tuple[int, int]]:
+def tiles_for(registers: int) -> Iterator[tuple[int, int]]:
     """Rows and vectors of the register tiles that leave room for a row of vectors and a scalar."""
-    registers = 32 if vector_bytes == 64 else 16
     for vectors in (1, 2, 3, 4, 6, 8):
         for rows in range(1, 15):
             if rows * vectors + vectors + 1 <= registers:
@@ -267,7 +266,7 @@ def _best_tile(plan: SlidePlan, form: SlideForm) -> SlideForm:
         count = ceil_div(spec.m, rows) * ceil_div(run, vectors * spec.lanes)
         return count * tile_cycles(spec.k, rows, vectors, spec.vector_bytes)
 
-    rows, vectors = min(tiles_for(spec.vector_bytes), key=cost)
+    rows, vectors = min(tiles_for(spec.registers), key=cost)
     return replace(form, rows=rows, vectors=vectors)
 
 

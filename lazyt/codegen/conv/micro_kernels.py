@@ -6,7 +6,7 @@ multiply-add per step, in the order of the steps.
 
 from __future__ import annotations
 
-from lazyt.codegen.matmul.micro_kernels import tile_body, vector_section
+from lazyt.codegen.matmul.micro_kernels import panel_factors, tile_body, vector_section
 from lazyt.codegen.matmul.spec import ITEM_BYTES
 
 
@@ -36,13 +36,14 @@ def slide_sections(
     ]
     begin: tuple[str, ...] = (f"const lz_{acc} *from = b + steps[k];",)
     step: tuple[str, ...] = (f"a += {rows};",)
-    element = "a[{}]"
+    loads, element = panel_factors(acc, rows, vector_bytes)
+    begin += loads * (not straight)
     if straight:
-        element, step = "a{}[k]", ()
+        element, step = "a{}[k]".format, ()
         for r in range(rows):
             row = f"({r} < count ? {r} * pitch : 0)" if r else "0"
             out.append(f"    const lz_{acc} *const a{r} = a + {row};")
-    out += tile_body(acc, rows, vectors, vector_bytes, element.format, step, begin, "from")
+    out += tile_body(acc, rows, vectors, vector_bytes, element, step, begin, "from", straight)
     return (vector_section(acc, vector_bytes), (name, "\n".join([*out, "}"]) + "\n"))
 
 

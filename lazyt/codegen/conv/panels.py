@@ -184,5 +184,5 @@ def _panel_tile(plan: SlidePlan, form: SlideForm, count: int) -> SlideForm:
         tiles = ceil_div(spec.m, rows) * ceil_div(count, vectors * spec.lanes)
         return tiles * tile_cycles(steps, rows, vectors, spec.vector_bytes)
 
-    rows, vectors = min(tiles_for(spec.vector_bytes), key=cost)
+    rows, vectors = min(tiles_for(spec.registers), key=cost)
     return replace(form, rows=rows, vectors=vectors)

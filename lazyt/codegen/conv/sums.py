@@ -177,7 +177,7 @@ def _with_tile(plan: SlidePlan, form: SumsForm) -> SumsForm:
         count = ceil_div(lay.block, rows) * ceil_div(cols, vectors * spec.lanes)
         return count * tile_cycles(lay.steps, rows, vectors, spec.vector_bytes)
 
-    rows, vectors = min(tiles_for(spec.vector_bytes), key=cost)
+    rows, vectors = min(tiles_for(spec.registers), key=cost)
     return replace(form, rows=rows, vectors=vectors)
 
 

@@ -83,13 +83,14 @@ class PackedForm:
 def register_tile(spec: ContractSpec) -> tuple[int, int]:
     """Rows and vectors per row of the register tile with the least padding.
 
-    With 16 registers, 6 x 2 sums leave room for two vectors of B and two of A; with 32 (the
-    64-byte vectors), 12 x 2, and twice the rows where one vector is enough. Fewer rows are taken
-    where they divide ``m`` better, at a small loss. Matrix registers have tiles of their own.
+    With 16 registers, 6 x 2 sums leave room for two vectors of B and two of A; with 32, 12 x 2 of
+    64-byte vectors, and 8 x 3 of NEON's, whose processors have up to 16 fused steps in flight.
+    Twice the rows where one vector is enough. Fewer are taken where they divide ``m`` better, at a
+    small loss. Matrix registers have tiles of another kind.
     """
     if spec.tiles:
         return mat_tile(spec)
-    most = 12 if spec.vector_bytes == 64 else 6
+    most = 12 if spec.vector_bytes == 64 else 8 if spec.registers == 32 else 6
     if spec.any_size:
         return most, 2
     if spec.n <= spec.lanes:
@@ -98,7 +99,16 @@ def register_tile(spec: ContractSpec) -> tuple[int, int]:
     def cost(rows: int) -> float:
         return ceil_div(spec.m, rows) * (rows + 0.35)
 
-    return min(range(min(most, spec.m), min(most, 4) - 1, -1), key=cost), 2
+    return min(range(min(most, spec.m), min(most, 4) - 1, -1), key=cost), _columns_of(spec)
+
+
+def _columns_of(spec: ContractSpec) -> int:
+    """Vectors per row of a register tile: three on NEON, unless two fit the columns better, or rows
+    are read where they lie, several steps at a time, which takes more registers."""
+    if spec.registers < 32 or spec.vector_bytes == 64 or _is_near(spec):
+        return 2
+    two, three = (round_up(spec.n, vectors * spec.lanes) for vectors in (2, 3))
+    return 3 if three * 20 <= two * 21 and spec.n * spec.item > _FEW_BYTES else 2
 
 
 def padding(spec: ContractSpec) -> float:

@@ -101,7 +101,7 @@ def slide_fits(plan: SlidePlan, form: SlideForm) -> bool:
         return False
     in_range = (
         1 <= form.chunk <= points[len(points) - form.run].extent
-        and (form.rows, form.vectors) in set(tiles_for(plan.spec.vector_bytes))
+        and (form.rows, form.vectors) in set(tiles_for(plan.spec.registers))
         and 1 <= form.splits <= ceil_div(plan.spec.m, form.rows)
     )
     if not in_range or (form.straight and plan.along is None):
@@ -115,7 +115,7 @@ def slide_moves(plan: SlidePlan, form: SlideForm) -> list[SlideForm]:
     points = plan.slide.points
     found = [
         replace(form, rows=rows, vectors=vectors)
-        for rows, vectors in tiles_for(plan.spec.vector_bytes)
+        for rows, vectors in tiles_for(plan.spec.registers)
         if 3 * rows * vectors >= 2 * form.rows * form.vectors
     ]
     found += [replace(form, splits=parts) for parts in (1, 2, 4)]
@@ -148,8 +148,8 @@ def contract_moves(spec: ContractSpec, form: Form) -> list[Form]:
 
 
 def _packed_moves(spec: ContractSpec, form: PackedForm) -> Iterator[PackedForm]:
-    most = 28 if spec.vector_bytes == 64 else 14
-    for rows, vectors in tiles_for(spec.vector_bytes):
+    most = 28 if spec.registers == 32 else 14
+    for rows, vectors in tiles_for(spec.registers):
         if 3 * rows * vectors >= 2 * most:
             yield retiled(spec, form, rows, vectors)
     for k_block in (form.k_block // 2, form.k_block * 3 // 2, form.k_block * 2, spec.k):

@@ -136,6 +136,7 @@ static inline int lz_worker(void) { return 0; }
 #: Asks for a part of what is multiplied later, into the second-level cache.
 ASK_NEXT = "__builtin_prefetch(next + k * pace, 0, 2);"
 _PITCH = "lz_i64 pitch_b, "
+_NEON_REGISTERS = 32
 # Bytes of rows of which a tile's next ones find room in the first-level cache.
 _SHORT = 512
 
@@ -181,7 +182,7 @@ def vector_section(acc: str, vector_bytes: int) -> tuple[str, str]:
     body += "    return __builtin_elementwise_fma(a, b, c);\n"
     body += f"#elif defined({feature})\n    return {call.format(suffix)};\n"
     if vector_bytes == 16:
-        body += f"#elif defined(__aarch64__)\n    return __builtin_aarch64_fma{mode}(a, b, c);\n"
+        body += "#elif defined(__aarch64__)\n" + _neon_fma(vec, mode)
     body += (
         f"#else\n    for (int i = 0; i < {vector_bytes // size}; i++)"
         f" c[i] = {builtin}(a[i], b[i], c[i]);\n    return c;\n#endif\n"
@@ -193,6 +194,17 @@ def _emulated(acc: str, lanes: int) -> str:
     """The fused step of each lane, by other instructions."""
     step = f"c[i] = lz_fused_{acc}(a[i], b[i], c[i])"
     return f"    for (int i = 0; i < {lanes}; i++) {step};\n    return c;\n"
+
+
+def _neon_fma(vec: str, mode: str) -> str:
+    """A fused step of NEON by the compilers' builtins; clang has had another since version 17."""
+    kind, plain = (41 if mode == "v4sf" else 42), "(lz_neon)"
+    return (
+        "#ifdef __clang__\n"
+        "    typedef signed char lz_neon __attribute__((vector_size(16)));\n"
+        f"    return ({vec})__builtin_neon_vfmaq_v({plain}c, {plain}a, {plain}b, {kind});\n"
+        f"#else\n    return __builtin_aarch64_fma{mode}(a, b, c);\n#endif\n"
+    )
 
 
 def mac_section(acc: str) -> tuple[str, str]:
@@ -243,8 +255,26 @@ def tile_sections(
     width = str(vectors * vector_bytes // ITEM_BYTES[acc])
     step = (f"a += {rows};", f"b += {'pitch_b' if apart else width};")
     ask = (ASK_NEXT,) * ahead + _ask_beside(vectors, vector_bytes, ITEM_BYTES[acc]) * apart
-    out += tile_body(acc, rows, vectors, vector_bytes, lambda r: f"a[{r}]", step, ask)
+    loads, element = panel_factors(acc, rows, vector_bytes)
+    ask += loads
+    out += tile_body(acc, rows, vectors, vector_bytes, element, step, ask)
     return (vector_section(acc, vector_bytes), (name, "\n".join([*out, "}"]) + "\n"))
+
+
+def panel_factors(
+    acc: str, rows: int, vector_bytes: int
+) -> tuple[tuple[str, ...], Callable[[int], str]]:
+    """How a step reads the factors of its rows from a panel ``a``: statements that begin it, and
+    the factor of a row. NEON multiplies by one lane of a vector, so one load has several rows'."""
+    lanes = vector_bytes // ITEM_BYTES[acc]
+    if vector_bytes != 16 or rows % lanes:
+        return (), "a[{}]".format
+    tag = f"{acc}_v{vector_bytes}"
+    loads = (
+        f"const lz_vec_{tag} l{i} = *(const lz_ref_{tag} *)(a + {i * lanes});"
+        for i in range(rows // lanes)
+    )
+    return tuple(loads), lambda row: f"l{row // lanes}[{row % lanes}]"
 
 
 def tile_body(
@@ -256,13 +286,15 @@ def tile_body(
     step: Sequence[str],
     before: Sequence[str] = (),
     columns: str = "b",
+    lines: bool = False,
 ) -> list[str]:
     """Statements of a micro-kernel: a tile ``c`` of row stride ``ldc``, overwritten when ``first``
     and continued otherwise, gets ``kc`` steps of multiply-adds.
 
     Every accumulator is a named variable, so that the whole tile stays in registers at any
     optimisation level. ``element(r)`` is the factor of row r, ``columns`` points to those of the
-    columns; ``before`` begins a step and ``step`` ends it.
+    columns; ``before`` begins a step and ``step`` ends it. With ``lines``, factors of row r lie
+    side by side from ``a<r>`` on, and where registers have room, vectors of them are read at once.
     """
     tag, lanes = f"{acc}_v{vector_bytes}", vector_bytes // ITEM_BYTES[acc]
     vec, ref = f"lz_vec_{tag}", f"lz_ref_{tag}"
@@ -274,15 +306,30 @@ def tile_body(
     out = [f"    {vec} c{r}_{v} = {{0}};" for r, v in place]
     out.append("    if (!first) {")
     out += [f"        c{r}_{v} = {here};" for (r, v), here in place.items()]
-    out += ["    }", "    for (lz_i64 k = 0; k < kc; k++) {"]
-    out += [f"        {line}" for line in (*before, f"{vec} s;")]
-    out += [
-        f"        {vec} b{v} = *(const {ref} *)({columns} + {v * lanes});" for v in range(vectors)
-    ]
-    for r in range(rows):
-        out.append(f"        s = {splat(vec, element(r), lanes)};")
-        out += [f"        c{r}_{v} = lz_vfma_{tag}(s, b{v}, c{r}_{v});" for v in range(vectors)]
-    out += [*(f"        {line}" for line in step), "    }"]
+    out.append("    }")
+
+    def turn(factor: Callable[[int], str]) -> list[str]:
+        found = [*before, f"{vec} s;"]
+        found += [
+            f"{vec} b{v} = *(const {ref} *)({columns} + {v * lanes});" for v in range(vectors)
+        ]
+        for r in range(rows):
+            found.append(f"s = {splat(vec, factor(r), lanes)};")
+            found += [f"c{r}_{v} = lz_vfma_{tag}(s, b{v}, c{r}_{v});" for v in range(vectors)]
+        return [*found, *step]
+
+    begin = "lz_i64 k = 0"
+    if lines and vector_bytes == 16 and rows * vectors + rows + vectors <= _NEON_REGISTERS:
+        out += [f"    {begin};", f"    while (k + {lanes} <= kc) {{"]
+        out += [f"        const {vec} l{r} = *(const {ref} *)(a{r} + k);" for r in range(rows)]
+        for lane in range(lanes):
+            inside = turn(lambda r: f"l{r}[{lane}]")  # noqa: B023 - called at once
+            out += ["        {", *(f"            {line}" for line in inside)]
+            out += ["            k++;", "        }"]
+        out.append("    }")
+        begin = ""
+    out.append(f"    for ({begin}; k < kc; k++) {{")
+    out += [*(f"        {line}" for line in turn(element)), "    }"]
     return out + [f"    {here} = c{r}_{v};" for (r, v), here in place.items()]
 
 
@@ -322,7 +369,7 @@ def lines_sections(
         out.append(f"    const {kind} *const a{r} = a + {row};")
     step = (f"b += {'pitch_b' if apart else vectors * vector_bytes // size};",)
     ask = _ask_beside(vectors, vector_bytes, size) * apart
-    out += tile_body(acc, rows, vectors, vector_bytes, lambda r: f"a{r}[k]", step, ask)
+    out += tile_body(acc, rows, vectors, vector_bytes, "a{}[k]".format, step, ask, lines=True)
     return (vector_section(acc, vector_bytes), (name, "\n".join([*out, "}"]) + "\n"))
 
 

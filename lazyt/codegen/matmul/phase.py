@@ -184,6 +184,7 @@ def _spec(
         b_unit=unit_axis(right, e, {"k": steps, "n": columns}),
         epilogue=_epilogue(e, ending),
         vector_bytes=vector_bytes,
+        registers=32 if vector_bytes == 64 or "32" in e.traits.registers else 16,
         cache=caches,
         c_unit=store_axis(ending, e),
         any_size=any_size,

@@ -138,6 +138,7 @@ class ContractSpec:
         a_narrow, b_narrow: the same for narrow numbers, strides in these.
         c_place: where sums go, if nothing is done with them; its sides are m, its steps n.
         ends: how A and B are loaded at the last step of k, where that is another way.
+        registers: how many vectors the machine holds in registers.
     """
 
     name: str
@@ -167,6 +168,7 @@ class ContractSpec:
     b_narrow: Place | None = None
     c_place: Place | None = None
     ends: tuple[Load, Load] | None = None
+    registers: int = 16
 
     @property
     def a_plain(self) -> Plain | None:
