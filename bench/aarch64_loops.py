@@ -118,7 +118,7 @@ def hottest(assembly: str) -> Loop:
         raise ValueError("the text has no loop")
     # Of two that compute as much the shorter: the other is what is left over from it, unrolled.
     most = max(found, key=lambda loop: (loop.fused, loop.vector))
-    alike = [loop for loop in found if most.fused == loop.fused > 0]
+    alike = [loop for loop in found if most.fused == loop.fused > 0 and loop.vector > loop.fused]
     return min(alike, key=lambda loop: len(loop.lines), default=most)
 
 

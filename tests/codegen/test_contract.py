@@ -69,6 +69,7 @@ class Case:
     acc: str = "f32"
     vector_bytes: int = 32
     plain: bool = True
+    registers: int = 16
 
 
 def make_spec(
@@ -103,6 +104,7 @@ def make_spec(
         "k" if c.a == "mk" else "m", "n" if c.b == "kn" else "k", epilogue,
         c.vector_bytes, CACHE, max_threads=4,
         a_place=place_a if c.plain and load == "{}" else None, b_place=place_b if c.plain else None,
+        registers=c.registers,
     )  # fmt: skip
 
 
@@ -255,11 +257,11 @@ def test_accumulator_types(tmp_path: Path, acc: str) -> None:
         check(library, case, spec, emit_contract(spec).workspace_bytes)
 
 
-@pytest.mark.parametrize("vector_bytes", [16, 64])
-def test_other_vector_widths(tmp_path: Path, vector_bytes: int) -> None:
-    shapes = [(2, 67, 71, 90), (1, 77, 2, 91), (1, 30, 1, 300)]
+@pytest.mark.parametrize(("vector_bytes", "registers"), [(16, 16), (16, 32), (64, 32)])
+def test_other_vector_widths(tmp_path: Path, vector_bytes: int, registers: int) -> None:
+    shapes = [(2, 67, 71, 90), (1, 77, 2, 91), (1, 30, 1, 300), (1, 33, 1200, 41)]
     cases = [
-        Case(*shape, acc=acc, vector_bytes=vector_bytes)
+        Case(*shape, acc=acc, vector_bytes=vector_bytes, registers=registers)
         for shape in shapes
         for acc in ("f32", "f64")
     ]
@@ -268,6 +270,24 @@ def test_other_vector_widths(tmp_path: Path, vector_bytes: int) -> None:
     for case, spec in zip(cases, specs):
         made = emit_contract(spec)
         assert f"v{vector_bytes}" in made.sections[-1][0]
+        check(library, case, spec, made.workspace_bytes)
+
+
+def test_tiles_of_neon_read_several_rows_at_once(tmp_path: Path) -> None:
+    forms = {
+        "lz_gemm_f32_8x12v16ahead": Case(1, 400, 1200, 800, vector_bytes=16, registers=32),
+        "lz_gemm_f64_8x6v16ahead": Case(
+            1, 400, 1200, 800, acc="f64", vector_bytes=16, registers=32
+        ),
+        "lz_lines_f32_8x8v16": Case(1, 400, 16, 800, vector_bytes=16, registers=32),
+        "lz_lines_f32_8x8v16apart": Case(1, 24, 24, 15, vector_bytes=16, registers=32),
+    }
+    specs = [make_spec(case, f"k{i}") for i, case in enumerate(forms.values())]
+    library = compile_all(tmp_path, [(spec, None, False) for spec in specs])
+    for (name, case), spec in zip(forms.items(), specs):
+        made = emit_contract(spec)
+        texts = dict(made.sections)
+        assert name in texts and "l0[1]" in texts[name]
         check(library, case, spec, made.workspace_bytes)
 
 

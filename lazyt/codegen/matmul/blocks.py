@@ -105,7 +105,8 @@ def register_tile(spec: ContractSpec) -> tuple[int, int]:
 def _columns_of(spec: ContractSpec) -> int:
     """Vectors per row of a register tile: three on NEON, unless two fit the columns better, or rows
     are read where they lie, several steps at a time, which takes more registers."""
-    if spec.registers < 32 or spec.vector_bytes == 64 or _is_near(spec):
+    near = spec.m <= _FEW_ROWS or _is_near(spec)
+    if spec.registers < 32 or spec.vector_bytes == 64 or near:
         return 2
     two, three = (round_up(spec.n, vectors * spec.lanes) for vectors in (2, 3))
     return 3 if three * 20 <= two * 21 and spec.n * spec.item > _FEW_BYTES else 2

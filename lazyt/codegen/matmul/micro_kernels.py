@@ -318,17 +318,22 @@ def tile_body(
             found += [f"c{r}_{v} = lz_vfma_{tag}(s, b{v}, c{r}_{v});" for v in range(vectors)]
         return [*found, *step]
 
-    begin = "lz_i64 k = 0"
+    start = "0"
     if lines and vector_bytes == 16 and rows * vectors + rows + vectors <= _NEON_REGISTERS:
-        out += [f"    {begin};", f"    while (k + {lanes} <= kc) {{"]
-        out += [f"        const {vec} l{r} = *(const {ref} *)(a{r} + k);" for r in range(rows)]
+        start = "whole"
+        out.append(f"    const lz_i64 whole = kc / {lanes} * {lanes};")
+        out.append(f"    for (lz_i64 group = 0; group < whole; group += {lanes}) {{")
+        out += [f"        const {vec} l{r} = *(const {ref} *)(a{r} + group);" for r in range(rows)]
         for lane in range(lanes):
             inside = turn(lambda r: f"l{r}[{lane}]")  # noqa: B023 - called at once
-            out += ["        {", *(f"            {line}" for line in inside)]
-            out += ["            k++;", "        }"]
+            out += [
+                "        {",
+                f"            const lz_i64 k = group + {lane};",
+                "            (void)k;",
+            ]
+            out += [*(f"            {line}" for line in inside), "        }"]
         out.append("    }")
-        begin = ""
-    out.append(f"    for ({begin}; k < kc; k++) {{")
+    out.append(f"    for (lz_i64 k = {start}; k < kc; k++) {{")
     out += [*(f"        {line}" for line in turn(element)), "    }"]
     return out + [f"    {here} = c{r}_{v};" for (r, v), here in place.items()]
 
