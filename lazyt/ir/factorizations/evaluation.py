@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from lazyt.ir.factorizations.sizes import MODES
+from lazyt.ir.factorizations.reflections import largest, mirror, orthogonal, powers, reflect
+from lazyt.ir.factorizations import spectra
+from lazyt.ir.factorizations.sizes import LARGEST, MODES
 
 __all__ = ["evaluate"]
 
@@ -164,75 +166,11 @@ def _log(x: Array) -> Array:
 # ------------------------------------------------------------------- orthogonal factors
 
 
-def _powers(x: Array) -> tuple[Array, Array]:
-    """Powers of two near ``1 / x`` and ``x``, for sizes ``x``."""
-    wide = x.dtype.itemsize == 8
-    bits, mantissa, top = (np.int64, 52, 2047) if wide else (np.int32, 23, 255)
-    pattern: Array = x.view(bits)
-    exponent = np.clip(np.right_shift(pattern, mantissa), 1, top - 2)
-    down, up = (top - 1 - exponent) << mantissa, exponent << mantissa
-    return down.astype(bits).view(x.dtype), up.astype(bits).view(x.dtype)
-
-
-def _largest(a: Array) -> Array:
-    """The largest size of each matrix."""
-    found = np.zeros(len(a), a.dtype)
-    for column in np.abs(a.reshape(len(a), -1)).T:
-        found = np.where(column > found, column, found)
-    return found
-
-
-def _reflect(a: Array) -> Array:
-    """Householder's vectors below R in the place of ``a``; gives their factors tau."""
-    count, m, n = a.shape
-    taus = np.zeros((count, min(m, n)), a.dtype)
-    for j in range(min(m, n)):
-        down, up = _powers(_largest(a[:, j:, j]))
-        x = a[:, j:, j] * down[:, None]
-        rest = np.zeros(count, a.dtype)
-        for i in range(1, m - j):
-            rest = rest + x[:, i] * x[:, i]
-        alpha = x[:, 0]
-        length = np.sqrt(alpha * alpha + rest)
-        beta = np.where(np.signbit(alpha), length, -length)
-        flat = rest == 0
-        tau = np.where(flat, a.dtype.type(0), (beta - alpha) / beta)
-        divisor = np.where(flat, a.dtype.type(1), alpha - beta)
-        v = np.where(flat[:, None], a.dtype.type(0), x / divisor[:, None])
-        a[:, j, j] = np.where(flat, a[:, j, j], beta * up)
-        a[:, j + 1 :, j] = v[:, 1:]
-        taus[:, j] = tau
-        _mirror(a[:, j:, j + 1 :], v, tau)
-    return taus
-
-
-def _mirror(a: Array, v: Array, tau: Array) -> None:
-    """``(1 - tau v v^T) a``, in its place; the first element of v is taken as 1."""
-    w = a[:, 0].copy()
-    for i in range(1, a.shape[1]):
-        w = w + v[:, i, None] * a[:, i]
-    w = w * tau[:, None]
-    a[:, 0] -= w
-    a[:, 1:] -= v[:, 1:, None] * w[:, None, :]
-
-
-def _orthogonal(packed: Array, taus: Array, columns: int) -> Array:
-    """The first columns of Q."""
-    count, m, _ = packed.shape
-    q = np.zeros((count, m, columns), packed.dtype)
-    q[:, range(columns), range(columns)] = 1
-    for j in range(taus.shape[1])[::-1]:
-        _mirror(q[:, j:, j + 1 :], packed[:, j:, j], taus[:, j])
-        q[:, j, j] = 1 - taus[:, j]
-        q[:, j + 1 :, j] = packed[:, j + 1 :, j] * -taus[:, j, None]
-    return q
-
-
 def _qr(mode: int, a: Array) -> list[Array]:
     packed = a.copy()
-    taus = _reflect(packed)
+    taus = reflect(packed)
     k = a.shape[1] if mode == 1 else min(a.shape[1:])
-    return [_orthogonal(packed, taus, k), np.triu(packed[:, :k])]
+    return [orthogonal(packed, taus, k), np.triu(packed[:, :k])]
 
 
 # ------------------------------------------------------------------- least squares
@@ -255,7 +193,7 @@ def _least_squares(a: Array, b: Array) -> tuple[Array, int]:
     """The solution of one problem: reflections of the column with the largest rest, one after the
     other, until rests are small (Businger, Golub, "Linear least squares solutions by Householder
     transformations", 1965)."""
-    n, (down, _) = a.shape[-1], _powers(_largest(a))
+    n, (down, _) = a.shape[-1], powers(largest(a))
     work, right, tolerance = a * down, b[..., :-1].copy(), b[0, 0, -1]
     squares, order = np.zeros(n, a.dtype), np.arange(n)
     for row in work[0]:
@@ -266,13 +204,13 @@ def _least_squares(a: Array, b: Array) -> tuple[Array, int]:
         for columns in (work[0].T, order[:, None]):
             columns[[j, best]] = columns[[best, j]]
         column = work[:, j:, j, None].copy()
-        taus = _reflect(column)
+        taus = reflect(column)
         size = np.abs(column[0, 0, 0])
         first = size if j == 0 else first
         if not size > tolerance * first:
             break
-        _mirror(work[:, j:, j + 1 :], column[:, :, 0], taus[:, 0])
-        _mirror(right[:, j:], column[:, :, 0], taus[:, 0])
+        mirror(work[:, j:, j + 1 :], column[:, :, 0], taus[:, 0])
+        mirror(right[:, j:], column[:, :, 0], taus[:, 0])
         work[0, j, j] = column[0, 0, 0]
         squares[...] = 0
         for row in work[0, j + 1 :]:
@@ -284,13 +222,13 @@ def _least_squares(a: Array, b: Array) -> tuple[Array, int]:
         _substitute(work[:, :n], found, True, False)
     elif rank:
         lower = np.swapaxes(np.triu(work[:, :rank]), 1, 2).copy()
-        taus = _reflect(lower)
+        taus = reflect(lower)
         factor = np.swapaxes(np.triu(lower[:, :rank]), 1, 2)
         top = found[:, :rank].copy()
         _substitute(factor, top, False, False)
         found[:, :rank] = top
         for j in range(rank)[::-1]:
-            _mirror(found[:, j:], lower[:, j:, j], taus[:, j])
+            mirror(found[:, j:], lower[:, j:, j], taus[:, j])
     solution = np.empty_like(found[0])
     solution[order] = found[0] * down[0]
     return solution, rank
@@ -370,13 +308,15 @@ def _scaled(a: Array) -> tuple[Array, Array, Array]:
     multiplied the other way; and which are finite."""
     finite: Array = np.asarray(np.isfinite(a).all(axis=(1, 2)))
     clean = np.where(finite[:, None, None], a, a.dtype.type(0))
-    down, up = _powers(_largest(clean))
+    down, up = powers(largest(clean))
     return clean * down[:, None, None], up, finite
 
 
 def _eigh(mode: int, a: Array) -> list[Array]:
     n, values_only = a.shape[-1], mode >= 2
     one = np.tril(a) if mode % 2 == 0 else np.swapaxes(np.triu(a), 1, 2)
+    if n > LARGEST:
+        return _larger_eigh(one, values_only)
     work, up, finite = _scaled(one)
     work = np.swapaxes(work, 1, 2).copy()  # the upper triangle is what rotations see
     v = None
@@ -400,6 +340,21 @@ def _eigh(mode: int, a: Array) -> list[Array]:
     vectors[every, ranks] = v + a.dtype.type(0)
     vectors = np.swapaxes(vectors, 1, 2)
     return [sorted_values, np.where(finite[:, None, None], vectors, nan), info]
+
+
+def _larger_eigh(lower: Array, values_only: bool) -> list[Array]:
+    count, n, _ = lower.shape
+    values, info = np.full((count, n), np.nan, lower.dtype), np.zeros(count, lower.dtype)
+    vectors = np.full(lower.shape, np.nan, lower.dtype)
+    for i, one in enumerate(lower):
+        if np.isnan(one).any():
+            info[i] = n - 1 - int(values_only)
+        if np.isfinite(one).all():
+            whole = np.where(np.tri(n, dtype=bool), one, one.T)
+            values[i], found, info[i] = spectra.eigh(whole, values_only)
+            if found is not None:
+                vectors[i] = found
+    return [values, info] if values_only else [values, vectors, info]
 
 
 # ------------------------------------------------------------------- singular values
@@ -449,17 +404,38 @@ def _diagonalize_both(b: Array, u: Array | None, v: Array | None) -> None:
             return
 
 
+def _larger_svd(mode: int, a: Array) -> list[Array]:
+    count, m, n = a.shape
+    rows, columns = max(m, n), min(m, n)
+    wanted = 0 if mode == 2 else rows if mode == 1 else columns
+    values, info = np.full((count, columns), np.nan, a.dtype), np.full(count, -4, a.dtype)
+    left = np.full((count, wanted, rows), np.nan, a.dtype)
+    right = np.full((count, columns, columns), np.nan, a.dtype)
+    for i, one in enumerate(a):
+        if np.isfinite(one).all():
+            values[i], u, v, info[i] = spectra.svd(one.T if m < n else one, wanted)
+            if u is not None and v is not None:
+                left[i], right[i] = u, v
+    if mode == 2:
+        return [values, info]
+    if m < n:
+        return [np.swapaxes(right, 1, 2), values, left, info]
+    return [np.swapaxes(left, 1, 2), values, right, info]
+
+
 def _svd(mode: int, a: Array) -> list[Array]:
     count, m, n = a.shape
+    if max(m, n) > LARGEST:
+        return _larger_svd(mode, a)
     work, up, finite = _scaled(a)
     if m < n:
         work = np.swapaxes(work, 1, 2).copy()
     rows, columns = max(m, n), min(m, n)
-    taus = _reflect(work)
+    taus = reflect(work)
     b = np.triu(work[:, :columns])
     u = v = None
     if mode < 2:
-        q = _orthogonal(work, taus, rows if mode == 1 else columns)
+        q = orthogonal(work, taus, rows if mode == 1 else columns)
         u = np.swapaxes(q, 1, 2).copy()
         v = np.zeros((count, columns, columns), a.dtype)
         v[:, range(columns), range(columns)] = 1

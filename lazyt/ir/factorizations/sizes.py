@@ -32,13 +32,20 @@ __all__ = [
 #: Rows and columns that matrices in lanes have at most, and those that are taken one at a time.
 LARGEST, LARGEST_WHOLE = 32, 1024
 #: Routines that take matrices one at a time.
-WHOLE = frozenset({"cholesky", "triangular", "lu", "solve", "inv", "det", "slogdet", "qr", "gelsy"})
+WHOLE = frozenset(
+    {
+        "cholesky", "triangular", "lu", "solve", "inv", "det", "slogdet", "qr", "gelsy", "eigh",
+        "svd",
+    }
+)  # fmt: skip
 #: Those that take small ones so, too.
 ALONE = frozenset({"gelsy"})
 #: Bytes of a vector across matrices, and along rows of one of them.
 VECTOR_BYTES, ROW_BYTES = 32, 64
 #: Columns that are factorized together.
 PANEL = 16
+#: Sweeps of rotations that wait.
+WAITING = 16
 #: How many parts of the batch run at a time, at most; each has scratch.
 SLOTS = 16
 
@@ -119,6 +126,19 @@ def _whole_size(routine: str, results: int, m: int, n: int, sides: int, dtype: D
         # The matrix, vectors and Q in panels, factors, and a column with a vector behind it.
         least, columns = min(m, n), results // (m + n)
         return m * sum(filled(c, PANEL) for c in (n, least, columns)) + least + m + lanes
+    if routine == "eigh":
+        # The matrix, reflections, Q and vectors, the diagonals and factors, and what waits.
+        most = max(4 * filled(n) + n + lanes, 2 * WAITING * n)
+        return n * (filled(n) + 2 * filled(n, PANEL) + filled(n, 2 * lanes) + 3) + most
+    if routine == "svd":
+        rows, columns = max(m, n), min(m, n)
+        given = results - columns - 1
+        every = (given - columns * columns) // rows if given else columns
+        panels = filled(columns, PANEL)
+        most = max(2 * panels + rows + columns + 2 * lanes, 4 * WAITING * columns)
+        vectors = every * filled(rows, 2 * lanes) + columns * filled(columns, 2 * lanes)
+        matrices = (2 * rows + columns) * panels + rows * filled(every, PANEL) + vectors
+        return matrices + 4 * columns + 1 + most
     if routine == "gelsy":
         # The matrix, right sides, sums of squares and a column; the same for the transposed of R.
         least, right = min(m, n), filled(sides - 1)
