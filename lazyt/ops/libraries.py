@@ -196,7 +196,7 @@ def _slogdet_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
 
 
 def _pinv_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
-    return [_pinv_back(node.inputs[0], parts[0], given[0]), None, None]
+    return [_pinv_back(node.inputs[0], parts[0], given[0]), None]
 
 
 def _pinv_back(a: Node, p: Node, g: Node) -> Node:
@@ -225,8 +225,9 @@ def _pinv_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
 
 def _pseudoinverse(node: Node) -> Node:
     """The pseudoinverse that the solution of a least squares problem stands for."""
-    relative = node.inputs[2]
-    return library("pinv", node.inputs[0], zeros_like(relative), relative)[0]
+    a, _, relative = node.inputs
+    limits = build.broadcast_to(beside(zeros_like(relative), relative), (*a.shape[:-1], 2))
+    return library("pinv", a, limits)[0]
 
 
 def _lstsq_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
@@ -635,7 +636,7 @@ def push_forward(node: Node, parts: Parts, tangents: Moves) -> Moves | None:
 
 
 #: Routines whose second operand has as many rows as the first.
-_WITH_SIDES = ("solve", "triangular", "lstsq", "gelsy")
+_WITH_SIDES = ("solve", "triangular", "lstsq", "gelsy", "pinv")
 
 
 def _infer(params: LibraryParams, *inputs: Node) -> Type:

@@ -450,9 +450,10 @@ def _eigh(mode: str, a: Array) -> list[Array]:
     return parts
 
 
-def _pinv(mode: str, a: Array, absolute: Array, relative: Array) -> list[Array]:
+def _pinv(mode: str, a: Array, limits: Array) -> list[Array]:
     """Moore-Penrose inverse; singular values up to ``max(absolute, relative * largest)`` count
-    as zero. ``hermitian``: by eigenvalues."""
+    as zero, which the columns of ``limits`` are. ``hermitian``: by eigenvalues."""
+    absolute, relative = limits[..., :1, :1], limits[..., :1, 1:]
     if mode == "hermitian":
         values, vectors, info = _eigh("lower", a)
         left, right, size = vectors, _adjoint(vectors), np.abs(values)
@@ -583,7 +584,7 @@ ROUTINES: dict[str, Routine] = {
         3, False, lambda mode, a, b, tolerance: [(a[1], b[1]), (), (min(a),)], _lstsq, (1, 2), 20
     ),
     "lu": Routine(1, False, lambda mode, a: [a, (min(a),), a[:1], ()], lu, (1, 2, 3), 0.667),
-    "pinv": Routine(3, False, lambda mode, a, s, t: [(a[1], a[0]), ()], _pinv, (1,), 20),
+    "pinv": Routine(2, False, lambda mode, a, limits: [(a[1], a[0]), ()], _pinv, (1,), 20),
     "qr": Routine(1, False, _qr_parts, _qr),
     "slogdet": Routine(1, True, lambda mode, a: [(), ()], _log_determinant, (1,), 0.667),
     "solve": Routine(2, True, lambda mode, a, b: [b, ()], _solve, (1,)),

@@ -10,11 +10,13 @@ import pytest
 import lazyt
 from lazyt import linalg, ops
 from lazyt.ir.factorizations.evaluation import evaluate
-from lazyt.ir.factorizations.sizes import LARGEST, LARGEST_WHOLE, MODES, WHOLE
+from lazyt.ir.factorizations.sizes import LARGEST, LARGEST_WHOLE, LIMITS, MODES, WHOLE
 
 Array = np.ndarray[Any, Any]
 #: Of those that are taken one at a time: ends of vectors, of groups of six rows, and of panels.
 LARGER = [(33, 33), (40, 40), (47, 47), (64, 64), (33, 70), (70, 41)]
+#: Of those that take many rotations.
+SPECTRA = [(33, 33), (47, 47), (33, 40), (41, 34)]
 SIZES = [(1, 1), (2, 2), (3, 3), (5, 5), (8, 8), (5, 3), (3, 5), (32, 7), (7, 32)]
 #: How many matrices of each batch are hostile.
 HOSTILE = 12
@@ -48,6 +50,10 @@ def operands(routine: str, a: Array) -> tuple[Array, ...]:
     """What a routine of these matrices takes."""
     if routine == "cholesky":
         return (positive(a),)
+    if routine == "pinv":
+        limits = np.full((*a.shape[:-1], 2), np.finfo(a.dtype).eps * max(a.shape[-2:]), a.dtype)
+        limits[..., 0] = 0
+        return a, limits
     if routine in ("solve", "triangular", "gelsy"):
         b = np.random.default_rng(3).standard_normal((len(a), a.shape[-2], 3)).astype(a.dtype)
         if routine == "gelsy":
@@ -78,8 +84,10 @@ CASES = [
     (routine, mode, size)
     for routine in MODES
     for mode in MODES[routine]
-    for size in [*SIZES, *(LARGER if routine in WHOLE else ())]
-    if size[0] == size[1] or routine in ("lu", "qr", "svd", "gelsy")
+    for size in [*SIZES, *(SPECTRA if routine in LIMITS else LARGER if routine in WHOLE else ())]
+    if size[0] == size[1]
+    or routine in ("lu", "qr", "svd", "gelsy")
+    or (routine, mode) == ("pinv", "plain")
 ]
 
 
@@ -88,7 +96,8 @@ CASES = [
 def test_kernels_have_the_bits_of_the_interpreter(
     routine: str, mode: str, size: tuple[int, int], dtype: Any
 ) -> None:
-    given = operands(routine, matrices(*size, dtype))
+    count = HOSTILE + 1 if max(size) > LARGEST else 21
+    given = operands(routine, matrices(*size, dtype, count))
     found = by_kernel(routine, mode, *given)
     expected = evaluate(routine, mode, *given)
     for number, (a, b) in enumerate(zip(found, expected, strict=True)):
@@ -104,7 +113,8 @@ def test_threads_share_one_matrix(routine: str, threads: int) -> None:
     before = lazyt.get_num_threads()
     lazyt.set_num_threads(threads)
     try:
-        a = matrices(257, 257, np.float32, 13)[12:]
+        size = 100 if routine in LIMITS else 257
+        a = matrices(size, size, np.float32, 13)[12:]
         found = by_kernel(routine, next(iter(MODES[routine])), *operands(routine, a))
     finally:
         lazyt.set_num_threads(before)

@@ -109,12 +109,14 @@ def _no_tolerance(x: Node) -> Node:
     return ops.broadcast_to(ops.constant(0, x.dtype), (*x.shape[:-2], 1, 1))
 
 
-def _pinv(x: Node) -> Node:
-    return ops.library("pinv", x, _no_tolerance(x), _no_tolerance(x))[0]
+def _pinv(op: str, x: Node) -> Node:
+    limits = ops.broadcast_to(ops.constant(0, x.dtype), (*x.shape[:-1], 2))
+    return _routine(op, "pinv", x, limits)[0]
 
 
-sample("library", "pinv-tall", _pinv, _tall)
-sample("library", "pinv-wide", _pinv, _tall.T)
+for op in ("library", "linalg"):
+    sample(op, "pinv-tall", lambda x, op=op: _pinv(op, x), _tall)
+    sample(op, "pinv-wide", lambda x, op=op: _pinv(op, x), _tall.T)
 sample(
     "library", "lstsq", lambda a, b: ops.library("lstsq", a, b, _no_tolerance(a))[0], _tall, (3, 1)
 )

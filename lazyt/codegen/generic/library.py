@@ -37,7 +37,7 @@ _SORTS = ("short", "order", "values")
 #: Factorizations, those together that share most of their text.
 _MATRICES = (
     ("cholesky", "triangular"), ("solve", "inv", "lu", "det", "slogdet"), ("qr",), ("eigh",),
-    ("svd",), ("gelsy",),
+    ("svd",), ("gelsy",), ("pinv",),
 )  # fmt: skip
 #: The longest row that is a short one.
 SHORT = 64

@@ -176,7 +176,7 @@ LZ_LONG_FN void lz_lw_orthogonal_@S(lz_i64 m, lz_i64 count, const lz_@S *v, cons
   const lz_i64 P = lz_lw_panel;
   for (lz_i64 i = 0; i < m; i++)
     for (lz_i64 c = 0; c < ld; c++) x[i * ld + c] = i == c;
-  for (lz_i64 s = (count - 1) / P * P; s >= 0; s -= P) {
+  for (lz_i64 s = (count + P - 1) / P * P - P; s >= 0; s -= P) {
     const lz_i64 p = count - s < P ? count - s : P, rows = m - s;
     const lz_@S *mine = v + s * m;
     lz_@S *here = x + s * ld + s;

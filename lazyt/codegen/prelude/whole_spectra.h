@@ -220,7 +220,10 @@ LZ_LONG_FN void lz_lw_eigh_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, const lz_@
     for (lz_@S *p = y; p < info; p++) *p = LZ_NAN_@N;
     return;
   }
-  lz_lw_tridiagonal_@S(n, x, ld, d, e, v, taus, rest);
+  if (n > 1)
+    lz_lw_tridiagonal_@S(n, x, ld, d, e, v, taus, rest);
+  else
+    d[0] = x[0];
   if (vectors) {
     lz_lw_orthogonal_@S(n - 1, n - 2, v, taus, q, qd, threads);
     for (lz_i64 i = 0; i < n; i++)
@@ -458,4 +461,37 @@ LZ_LONG_FN void lz_lw_svd_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, const lz_@S
       else
         other[i * columns + r] = one;
     }
+}
+
+//@ lz_lw_pinv_@S [floats]
+// The inverse of what has singular values above a tolerance: the second operand has, in each row, it
+// and by how much of the largest value it is at least. With mode 1 by eigenvalues.
+LZ_LONG_FN void lz_lw_pinv_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, const lz_@S *a, const lz_@S *b,
+                              lz_@S *y, lz_@S *work, int threads) {
+  const lz_i64 count = m < n ? m : n, md = lz_lw_wide_@S(m);
+  lz_@S *found = work, *left = found + count * (m + n + 1) + 1, *right = left + count * n;
+  lz_@S *x = right + count * md, *rest = x + n * md, largest = 0;
+  const lz_@S *values = mode == 1 ? found : found + m * count;
+  const lz_@S *rows = mode == 1 ? found + n : found, *columns = values + count;
+  (void)k;
+  if (mode == 1)
+    lz_lw_eigh_@S(m, n, 0, 0, a, b, found, rest, threads);
+  else
+    lz_lw_svd_@S(m, n, 0, 0, a, b, found, rest, threads);
+  y[n * m] = mode == 1 ? found[n + n * n] : found[count * (m + n + 1)];
+  for (lz_i64 r = 0; r < count; r++) {
+    const lz_@S size = values[r] < 0 ? -values[r] : values[r];
+    largest = size > largest ? size : largest;
+  }
+  const lz_@S part = b[1] * largest, limit = part > b[0] ? part : b[0];
+  for (lz_i64 r = 0; r < count; r++) {
+    const lz_@S size = values[r] < 0 ? -values[r] : values[r];
+    const lz_@S inverse = size > limit ? -(1 / values[r]) : values[r] == values[r] ? 0 : values[r];
+    for (lz_i64 i = 0; i < n; i++)
+      left[r * n + i] = (mode == 1 ? rows[i * n + r] : columns[r * n + i]) * inverse;
+    for (lz_i64 c = 0; c < md; c++) right[r * md + c] = c < m ? rows[c * count + r] : 0;
+  }
+  for (lz_i64 i = 0; i < n * md; i++) x[i] = 0;
+  lz_lw_update_@S(n, md, count, left, 1, n, right, md, x, md, 0, threads);
+  lz_lw_give_@S(n, m, x, md, y);
 }

@@ -210,6 +210,8 @@ def _eigen_parts(input: Tensor, UPLO: str, suffix: str) -> list[Node]:
     if side not in ("L", "U"):
         raise LazytError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
     check_kernel(input, "linalg_eigh_cpu")
+    if input.node.needs_grad:
+        suffix = ""  # of which the gradient is made
     parts = routine("eigh", input.node, mode=("lower" if side == "L" else "upper") + suffix)
     require_success(parts[-1], "linalg.eigh", _many_eigenvalues)
     return parts[:-1]
@@ -282,8 +284,13 @@ def singular_parts(A: Tensor, mode: str, function: str = "linalg.svd") -> list[N
     check_matrix(A, function)
     check_floating(A, function)
     check_kernel(A, "linalg_svd_cpu")
+    alone = mode == "values" and A.node.needs_grad
+    if alone:
+        mode = "reduced"  # of which the gradient is made
     parts = routine("svd", A.node, mode=mode)
     require_success(parts[-1], "linalg.svd", many_singular_values)
+    if alone:
+        return parts[1:2]
     return parts[:-1]
 
 
@@ -522,7 +529,8 @@ def pinv(
         require_square(input, "linalg.eigh: A")
     absolute, relative = _tolerances(input, atol, rcond if rtol is None else rtol)
     mode = "hermitian" if hermitian else "plain"
-    inverse, info = routine("pinv", input.node, absolute, relative, mode=mode)
+    limits = ops.broadcast_to(beside(absolute, relative), (*input.shape[:-1], 2))
+    inverse, info = routine("pinv", input.node, limits, mode=mode)
     require_success(info, "linalg.svd", many_singular_values)
     return give(inverse, "LinalgPinv", (input,), out)
 

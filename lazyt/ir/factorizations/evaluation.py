@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from lazyt.ir.factorizations.reflections import largest, mirror, orthogonal, powers, reflect
 from lazyt.ir.factorizations import spectra
+from lazyt.ir.factorizations.reflections import largest, mirror, orthogonal, powers, reflect
 from lazyt.ir.factorizations.sizes import LARGEST, MODES
 
 __all__ = ["evaluate"]
@@ -461,8 +461,28 @@ def _svd(mode: int, a: Array) -> list[Array]:
     return [np.swapaxes(left, 1, 2), found, right, info]
 
 
+def _pinv(mode: int, a: Array, limits: Array) -> list[Array]:
+    count, m, n = a.shape
+    if mode == 1:
+        values, rows, info = _larger_eigh(np.tril(a), False)
+        columns = np.swapaxes(rows, 1, 2)
+    else:
+        rows, values, columns, info = _larger_svd(0, a)
+    size, zero = np.abs(values), a.dtype.type(0)
+    largest = np.where(np.isnan(size), zero, size).max(-1)
+    limit = np.maximum(limits[:, 0, 0], limits[:, 0, 1] * largest)
+    inverse = np.where(size > limit[:, None], -(a.dtype.type(1) / values), zero)
+    inverse = np.where(np.isnan(values), values, inverse)
+    found = np.zeros((count, n, m), a.dtype)
+    for r in range(min(m, n)):
+        left = columns[:, r] * inverse[:, r, None]
+        found = found - rows[:, None, :, r] * left[:, :, None]
+    return [found, info]
+
+
 _ROUTINES: dict[str, Callable[..., list[Array]]] = {
     "cholesky": _cholesky, "triangular": _triangular, "lu": _lu, "solve": _solve,
     "inv": _inverse, "det": _determinant, "slogdet": _log_determinant, "qr": _qr,
     "gelsy": _gelsy, "eigh": _eigh, "svd": _svd,
+    "pinv": _pinv,
 }  # fmt: skip

@@ -35,11 +35,13 @@ LARGEST, LARGEST_WHOLE = 32, 1024
 WHOLE = frozenset(
     {
         "cholesky", "triangular", "lu", "solve", "inv", "det", "slogdet", "qr", "gelsy", "eigh",
-        "svd",
+        "svd", "pinv",
     }
 )  # fmt: skip
 #: Those that take small ones so, too.
-ALONE = frozenset({"gelsy"})
+ALONE = frozenset({"gelsy", "pinv"})
+#: Rows and columns of some that a library finds faster beyond.
+LIMITS = {"eigh": 512, "svd": 512, "pinv": 512}
 #: Bytes of a vector across matrices, and along rows of one of them.
 VECTOR_BYTES, ROW_BYTES = 32, 64
 #: Columns that are factorized together.
@@ -62,11 +64,12 @@ MODES: dict[str, dict[str, int]] = {
     "gelsy": {"plain": 0},
     "eigh": {"lower": 0, "upper": 1, "lowervalues": 2, "uppervalues": 3},
     "svd": {"reduced": 0, "full": 1, "values": 2},
+    "pinv": {"plain": 0, "hermitian": 1},
 }
 
 
 #: How many operands each has.
-OPERANDS = {name: 2 if name in ("solve", "triangular", "gelsy") else 1 for name in MODES}
+OPERANDS = {name: 2 if name in ("solve", "triangular", "gelsy", "pinv") else 1 for name in MODES}
 
 
 class Sizes(NamedTuple):
@@ -94,7 +97,7 @@ def is_kernel(routine: str, mode: str, shapes: Sequence[Sequence[int]]) -> bool:
     """Whether a routine on matrices of these shapes is a kernel."""
     if mode not in MODES.get(routine, ()):
         return False
-    most = LARGEST_WHOLE if routine in WHOLE else LARGEST
+    most = LIMITS.get(routine, LARGEST_WHOLE if routine in WHOLE else LARGEST)
     return all(1 <= extent <= most for shape in shapes for extent in shape[-2:])
 
 
@@ -139,6 +142,13 @@ def _whole_size(routine: str, results: int, m: int, n: int, sides: int, dtype: D
         vectors = every * filled(rows, 2 * lanes) + columns * filled(columns, 2 * lanes)
         matrices = (2 * rows + columns) * panels + rows * filled(every, PANEL) + vectors
         return matrices + 4 * columns + 1 + most
+    if routine == "pinv":
+        # What the values are found with, both sides of the product, and itself.
+        given = min(m, n) * (m + n + 1) + 1
+        most = _whole_size("svd", given, m, n, 0, dtype)
+        if m == n:
+            most = max(most, _whole_size("eigh", given, m, n, 0, dtype))
+        return given + min(m, n) * (n + filled(m)) + n * filled(m) + most
     if routine == "gelsy":
         # The matrix, right sides, sums of squares and a column; the same for the transposed of R.
         least, right = min(m, n), filled(sides - 1)
@@ -178,6 +188,6 @@ def flops(routine: str, mode: str, m: int, n: int, sides: int) -> int:
         "solve": n**3 + 2 * n * n * sides, "inv": 3 * n**3, "det": n**3, "slogdet": n**3,
         "qr": 4 * m * n * least, "gelsy": 2 * m * n * (least + sides),
         "eigh": (20 if values else 60) * n**3,
-        "svd": (60 if values else 120) * m * n * least,
+        "svd": (60 if values else 120) * m * n * least, "pinv": 120 * m * n * least,
     }  # fmt: skip
     return each[routine] + 20 * n

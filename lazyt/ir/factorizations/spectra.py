@@ -77,7 +77,10 @@ def _tridiagonal(a: Array) -> tuple[Array, Array, list[Array], list[Any]]:
     """The diagonal, what is beside it, and the reflections of all rows after the first."""
     x, n, dtype = a.copy(), len(a), a.dtype.type
     d, e = np.zeros(n, a.dtype), np.zeros(n, a.dtype)
-    vectors, taus = [], []
+    vectors: list[Array] = []
+    taus: list[Any] = []
+    if n == 1:
+        return x[0], e, vectors, taus
     for j in range(n - 2):
         d[j] = x[j, j]
         v, tau, e[j] = reflected(x[j, j + 1 :])
@@ -104,21 +107,21 @@ def _ql(d: Array, e: Array, z: Array | None) -> bool:
     found."""
     n, zero, one = len(d), d.dtype.type(0), d.dtype.type(1)
     found = True
-    for l in range(n):
+    for low in range(n):
         for tries in range(TRIES + 1):
-            m = l
+            m = low
             while m < n - 1 and not _is_small(e[m]):
                 m += 1
-            if m == l:
+            if m == low:
                 break
             if tries == TRIES:
                 found = False
                 break
-            g = (d[l + 1] - d[l]) / (e[l] + e[l])
+            g = (d[low + 1] - d[low]) / (e[low] + e[low])
             r = _length(g, one)
-            g = d[m] - d[l] + e[l] / (g + (-r if g < 0 else r))
+            g = d[m] - d[low] + e[low] / (g + (-r if g < 0 else r))
             s, c, p = one, one, zero
-            for i in range(m - 1, l - 1, -1):
+            for i in range(m - 1, low - 1, -1):
                 f, b = s * e[i], c * e[i]
                 r = e[i + 1] = _length(f, g)
                 if r == 0:
@@ -133,8 +136,8 @@ def _ql(d: Array, e: Array, z: Array | None) -> bool:
                 if z is not None:
                     _rotate(z, i + 1, i, c, s)
             else:
-                d[l] = d[l] - p
-                e[l] = g
+                d[low] = d[low] - p
+                e[low] = g
             e[m] = zero
     return found
 
@@ -145,7 +148,9 @@ def eigh(one: Array, values_only: bool) -> tuple[Array, Array | None, int]:
     a, up = _scaled(one)
     d, e, vectors, taus = _tridiagonal(a)
     z = None
-    if not values_only:
+    if not values_only and len(a) < 3:
+        z = np.eye(len(a), dtype=a.dtype)
+    elif not values_only:
         packed = _packed(vectors, len(a) - 1)
         z = _with_first(orthogonal(packed, np.array([taus]), len(a) - 1)[0]).T.copy()
     failed = not _ql(d, e, z)
@@ -201,10 +206,10 @@ def _bidiagonal(a: Array) -> tuple[Array, Array, list[Array], list[Any], list[Ar
     return d, e, *lefts, *rights
 
 
-def _cancel(d: Array, e: Array, u: Array | None, l: int, k: int) -> None:
-    """Rotates away the row before row ``l``, whose diagonal element is zero."""
+def _cancel(d: Array, e: Array, u: Array | None, low: int, k: int) -> None:
+    """Rotates away the row before row ``low``, whose diagonal element is zero."""
     c, s = d.dtype.type(0), d.dtype.type(1)
-    for i in range(l, k + 1):
+    for i in range(low, k + 1):
         f, g = s * e[i], d[i]
         e[i] = c * e[i]
         if _is_small(f):
@@ -212,13 +217,13 @@ def _cancel(d: Array, e: Array, u: Array | None, l: int, k: int) -> None:
         h = d[i] = _length(f, g)
         c, s = g / h, -(f / h)
         if u is not None:
-            _rotate(u, l - 1, i, c, s)
+            _rotate(u, low - 1, i, c, s)
 
 
-def _shift(d: Array, e: Array, l: int, k: int) -> Any:
+def _shift(d: Array, e: Array, low: int, k: int) -> Any:
     one = d.dtype.type(1)
-    x, y, z, h = d[l], d[k - 1], d[k], e[k]
-    g = e[k - 1] if k - 1 != l else one - one
+    x, y, z, h = d[low], d[k - 1], d[k], e[k]
+    g = e[k - 1] if k - 1 != low else one - one
     f = ((y - z) * (y + z) + (g - h) * (g + h)) / ((h + h) * y)
     g = _length(f, one)
     return ((x - z) * (x + z) + h * (y / (f + (-g if f < 0 else g)) - h)) / x
@@ -236,19 +241,19 @@ def _qr_steps(d: Array, e: Array, u: Array | None, v: Array | None) -> bool:
     found = True
     for k in range(len(d) - 1, -1, -1):
         for tries in range(TRIES + 1):
-            l = k
-            while l > 0 and not _is_small(e[l]) and not _is_small(d[l - 1]):
-                l -= 1
-            if l > 0 and not _is_small(e[l]):
-                _cancel(d, e, u, l, k)
-            if l == k:
+            low = k
+            while low > 0 and not _is_small(e[low]) and not _is_small(d[low - 1]):
+                low -= 1
+            if low > 0 and not _is_small(e[low]):
+                _cancel(d, e, u, low, k)
+            if low == k:
                 break
             if tries == TRIES:
                 found = False
                 break
-            x, f = d[l], _shift(d, e, l, k)
+            x, f = d[low], _shift(d, e, low, k)
             c = s = d.dtype.type(1)
-            for j in range(l, k):
+            for j in range(low, k):
                 g, y = e[j + 1], d[j + 1]
                 h, g = s * g, c * g
                 e[j], c, s = _cosine(f, h)
@@ -260,7 +265,7 @@ def _qr_steps(d: Array, e: Array, u: Array | None, v: Array | None) -> bool:
                 if u is not None:
                     _rotate(u, j, j + 1, c, s)
                 f, x = c * g + s * y, c * y - s * g
-            e[l], e[k], d[k] = 0, f, x
+            e[low], e[k], d[k] = 0, f, x
     return found
 
 
