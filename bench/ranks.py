@@ -3,11 +3,14 @@
     python bench/ranks.py bandwidth             # all_reduce beside mpi4py's Allreduce
     python bench/ranks.py gpt                   # a training step on one rank and on two
     python bench/ranks.py hidden [--mbit 1000]  # how much of the transfers a step hides
+    python bench/ranks.py overlap --link        # how much of one transfer products hide
 
 Each rank has one thread. What is compared alternates, and the best of many counts. ``hidden`` slows
 transfers down to a link of so many megabits per second: an engine that holds each back until its
 bytes would have passed. With ``--link`` (Linux, root) there is such a link: each rank is in a
-network namespace, both are joined by a pair of virtual interfaces, and MPI uses TCP.
+network namespace, both are joined by a pair of virtual interfaces, and MPI uses TCP. The interfaces
+send large packets as a whole and then wait (`htb`), as network cards cut them up by themselves: a
+token bucket (`--cut`) has the kernel cut everything into packets of 1,500 bytes, on ranks' cores.
 """
 
 from __future__ import annotations
@@ -107,10 +110,16 @@ def limit(interface: str, rate: float) -> None:
     """Lets an interface of this namespace send so many bytes a second, or all for 0."""
     begin = ["tc", "qdisc"]
     subprocess.run([*begin, "del", "dev", interface, "root"], stderr=subprocess.DEVNULL)
-    if rate:
-        bits = f"{int(rate * 8)}bit"
+    bits = f"{int(rate * 8)}bit"
+    if rate and "LINK_CUT" in os.environ:
         settings = ["tbf", "rate", bits, "burst", "128kbit", "latency", "50ms"]
         subprocess.run([*begin, "add", "dev", interface, "root", *settings], check=True)
+    elif rate:
+        root = ["root", "handle", "1:", "htb", "default", "1"]
+        subprocess.run([*begin, "add", "dev", interface, *root], check=True)
+        settings = ["rate", bits, "burst", "1600b", "cburst", "1600b", "quantum", "65536"]
+        command = ["tc", "class", "add", "dev", interface, "parent", "1:", "classid", "1:1", "htb"]
+        subprocess.run([*command, *settings], check=True)
 
 
 @contextmanager
@@ -324,16 +333,81 @@ def hidden(options: argparse.Namespace) -> None:
                   f"transfers {busy * 1e3:.1f} ms, {share:.0%} hidden", flush=True)  # fmt: skip
 
 
+def overlap(options: argparse.Namespace) -> None:
+    """One transfer, products that take about twice as long, and both: by the clock, and what the
+    products take of the processor's time with and without a transfer beside them."""
+    import numpy as np
+
+    import lazyt
+    import lazyt.distributed as dist
+    from lazyt.runtime.ranks.groups import Collective
+
+    rate, group = options.mbit * 1e6 / 8, dist.group.WORLD._group
+    Wire(rate, options.link).set(rate)
+    x = lazyt.randn(256, 256).realize()
+
+    @lazyt.jit
+    def work(x: Any) -> Any:
+        for _ in range(6):
+            x = (x @ x) * 0.06
+        return x
+
+    def compute(times: int) -> None:
+        for _ in range(times):
+            work(x).realize()
+
+    def measure(times: int, what: Collective | None, name: str) -> tuple[float, float, float]:
+        dist.barrier()
+        begin, used, waited = time.perf_counter(), time.process_time(), 0.0
+        if what is None:
+            compute(times)
+        else:
+            number = group.come_to(name, "a benchmark")
+            transfer = group.start(what, source, target)
+            compute(times)
+            waited = time.perf_counter()
+            group.wait(transfer, number, nbytes=2 * source.nbytes)
+            waited = time.perf_counter() - waited
+        return time.perf_counter() - begin, time.process_time() - used, waited
+
+    each = min(measure(4, None, "")[0] for _ in range(20)) / 4
+    for nbytes in (1 << 16, 1 << 18, 1 << 20, 1 << 22):
+        source, target = np.ones(2 * nbytes, np.uint8), np.empty(2 * nbytes, np.uint8)
+        what = Collective("all_to_all", (nbytes,) * 2, (nbytes,) * 2)
+        times = int(2 * nbytes / 125e6 / each) + 1
+        found: dict[str, list[tuple[float, float, float]]] = {
+            "moved": [],
+            "computed": [],
+            "both": [],
+        }
+        for _ in range(options.times):
+            found["moved"].append(measure(0, what, f"{nbytes}"))
+            found["computed"].append(measure(times, None, ""))
+            found["both"].append(measure(times, what, f"{nbytes}"))
+        if dist.get_rank() == 0:
+            moved, computed, both = (min(item[0] for item in some) for some in found.values())
+            work_alone, work_both = (min(i[1] for i in found[k]) for k in ("computed", "both"))
+            wait = min(item[2] for item in found["both"])
+            share = 1 - (both - computed) / moved
+            print(f"{nbytes:8} bytes: moved in {moved * 1e3:.2f} ms, products {computed * 1e3:.2f}"
+                  f", both {both * 1e3:.2f}: {share:.0%} hidden; processor {work_alone * 1e3:.2f} "
+                  f"and {work_both * 1e3:.2f} ms, waits {wait * 1e3:.2f} ms",
+                  flush=True)  # fmt: skip
+
+
 def main() -> int:
     """Starts two ranks, or is one of them."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("what", choices=["bandwidth", "gpt", "hidden"])
+    parser.add_argument("what", choices=["bandwidth", "gpt", "hidden", "overlap"])
     parser.add_argument("--times", type=int, default=15)
     parser.add_argument("--mbit", type=float, default=1000)
     parser.add_argument("--link", action="store_true", help="two network namespaces (as root)")
+    parser.add_argument("--cut", action="store_true", help="a link of packets of 1,500 bytes")
     options = parser.parse_args()
+    if options.cut:
+        os.environ["LINK_CUT"] = "1"
     if "RANK" not in os.environ:
         command = [sys.executable, "-m", "lazyt.distributed.run", "--nproc-per-node", "2",
                    "--lazyt", __file__, *sys.argv[1:]]  # fmt: skip
@@ -345,7 +419,8 @@ def main() -> int:
     import lazyt.distributed as dist
 
     dist.init_process_group("gloo")
-    {"bandwidth": bandwidth, "gpt": gpt, "hidden": hidden}[options.what](options)
+    what = {"bandwidth": bandwidth, "gpt": gpt, "hidden": hidden, "overlap": overlap}
+    what[options.what](options)
     dist.destroy_process_group()
     return 0
 

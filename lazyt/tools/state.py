@@ -319,6 +319,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "runtime.memory": {"pool": ("runtime.memory.pool.lock", "free memory of the host")},
     "runtime.ranks.groups": {"groups": ("runtime.ranks.groups._adding", "groups of ranks by name")},
     "runtime.ranks.links": {"_known": ("atomic", "links that were measured, by group")},
+    "runtime.ranks.progress": {"mover": ("atomic", "the thread that moves transfers on")},
     "runtime.winners": {"known": ("atomic", "what tuning found, as read from disk")},
     "serialization": {"_allowed": ("user", "add_safe_globals")},
     "serialization.writing": {"_names": ("atomic", "memo: names that pickles hold")},

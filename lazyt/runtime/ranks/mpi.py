@@ -2,7 +2,8 @@
 
 Only bytes are moved. Reductions are lazyt's own sums over what was gathered, so that their order is
 not the engine's; which algorithms MPI chooses cannot be seen in any result. All operations are
-nonblocking, and whoever waits for one moves all of them on.
+nonblocking, and whoever waits for one moves all of them on. Large ones to other machines are moved
+on by a thread besides (``progress.py``).
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from lazyt.errors import DistributedError
+from lazyt.runtime.cpython import forks
+from lazyt.runtime.ranks import progress
 from lazyt.runtime.ranks.engine import Bytes, TooLong, Transfer
 
 #: Variables by which launchers of MPI programs tell a process that it is one of several.
@@ -22,7 +25,10 @@ _LAUNCHED = (
     "PMI_FD", "PMI_PORT", "PMI_SIZE", "PMIX_NAMESPACE", "OMPI_COMM_WORLD_SIZE", "PMI2_SIZE",
 )  # fmt: skip
 
-_lock = threading.RLock()
+#: Variables by which launchers tell how many processes there are on this machine.
+_HERE = ("LOCAL_WORLD_SIZE", "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")
+
+_lock = forks.guarded(threading.RLock())
 
 
 def is_installed() -> bool:
@@ -69,6 +75,7 @@ def load() -> Any:
 
 def finish() -> None:
     """Ends MPI, together with the other ranks."""
+    progress.mover.stop()
     MPI = load()
     if MPI.Is_initialized() and not MPI.Is_finalized():
         MPI.Finalize()
@@ -77,6 +84,7 @@ def finish() -> None:
 def abandon() -> None:
     """Lets go of MPI without the other ranks, of which one has failed: its shared memory would stay
     on this machine otherwise."""
+    progress.mover.stop()
     with contextlib.suppress(OSError), open("/proc/self/maps", encoding="utf-8") as file:
         for line in file:
             path = line.split(maxsplit=5)[-1].strip()
@@ -85,36 +93,57 @@ def abandon() -> None:
                     os.unlink(path)
 
 
+def _count_here(comm: Any) -> int:
+    """How many ranks of all are on this machine; all ranks call this."""
+    told = next((os.environ[name] for name in _HERE if name in os.environ), "")
+    if told.isdecimal():
+        return int(told)
+    with _lock:
+        here = comm.Split_type(load().COMM_TYPE_SHARED)
+        count = int(here.Get_size())
+        here.Free()
+    return count
+
+
 class _Moving:
     """Requests of MPI that are under way, with the memory that they use."""
 
-    __slots__ = ("_memory", "_mpi", "_requests", "count", "source")
+    __slots__ = ("_error", "_memory", "_mpi", "_requests", "count", "source")
 
     def __init__(self, mpi: Any, requests: list[Any], *memory: Bytes) -> None:
         self._mpi = mpi
         self._requests = requests
         self._memory = memory
+        self._error: DistributedError | None = None
         self.source = self.count = -1
 
     def test(self) -> bool:
         """Whether it is complete."""
+        if self._error is not None:
+            raise self._error
         if not self._requests:
             return True
+        progress.mover.looks += 1
         with _lock:
-            try:
-                status = self._mpi.Status() if len(self._requests) == 1 else None
-                if status is not None:
-                    done = self._requests[0].Test(status)
-                    if done:
-                        self.source = status.Get_source()
-                        self.count = status.Get_count(self._mpi.BYTE)
-                else:
-                    done = self._mpi.Request.Testall(self._requests)
-            except self._mpi.Exception as error:
-                self._requests = []
-                if error.Get_error_class() == self._mpi.ERR_TRUNCATE:
-                    raise TooLong from None
-                raise DistributedError(f"MPI: {error}") from None
+            return not self._requests or self._test()
+
+    def _test(self) -> bool:
+        try:
+            status = self._mpi.Status() if len(self._requests) == 1 else None
+            if status is not None:
+                done = self._requests[0].Test(status)
+                if done:
+                    self.source = status.Get_source()
+                    self.count = status.Get_count(self._mpi.BYTE)
+            else:
+                done = self._mpi.Request.Testall(self._requests)
+        except self._mpi.Exception as error:
+            if error.Get_error_class() == self._mpi.ERR_TRUNCATE:
+                self._error = TooLong()
+            else:
+                self._error = DistributedError(f"MPI: {error}")
+            self._requests, self._memory = [], ()
+            raise self._error from None
         if done:
             self._requests, self._memory = [], ()
         return bool(done)
@@ -135,11 +164,13 @@ class MpiCommunicator:
 
     Args:
         comm: mpi4py's, which this object owns.
+        is_far: whether some of its ranks may be on other machines.
     """
 
-    def __init__(self, comm: Any) -> None:
+    def __init__(self, comm: Any, is_far: bool) -> None:
         self._mpi = load()
         self._comm = comm
+        self._is_far = is_far
         self.rank, self.size = comm.Get_rank(), comm.Get_size()
 
     @staticmethod
@@ -148,13 +179,13 @@ class MpiCommunicator:
         with _lock:
             comm = load().COMM_WORLD.Dup()
         comm.Set_errhandler(load().ERRORS_RETURN)
-        return MpiCommunicator(comm)
+        return MpiCommunicator(comm, _count_here(comm) < comm.Get_size())
 
     def part(self, ranks: Sequence[int], tag: int) -> MpiCommunicator:
         """The group of some ranks, all of which call this and nobody else."""
         with _lock:
             group = self._comm.Get_group().Incl(list(ranks))
-            return MpiCommunicator(self._comm.Create_group(group, tag))
+            return MpiCommunicator(self._comm.Create_group(group, tag), self._is_far)
 
     def _started(self, function: Any, *arguments: Any, memory: tuple[Bytes, ...]) -> Transfer:
         with _lock:
@@ -162,7 +193,10 @@ class MpiCommunicator:
                 request = function(*arguments)
             except self._mpi.Exception as error:
                 raise DistributedError(f"MPI: {error}") from None
-        return _Moving(self._mpi, [request], *memory)
+        moving = _Moving(self._mpi, [request], *memory)
+        if self._is_far and sum(some.nbytes for some in memory) >= progress.LEAST:
+            progress.mover.watch(moving)
+        return moving
 
     def _bytes(self, memory: Bytes) -> list[Any]:
         return [memory, self._mpi.BYTE]
@@ -205,7 +239,7 @@ class MpiCommunicator:
     def twin(self) -> MpiCommunicator:
         """See ``Communicator``."""
         with _lock:
-            return MpiCommunicator(self._comm.Dup())
+            return MpiCommunicator(self._comm.Dup(), self._is_far)
 
     def close(self) -> None:
         """See ``Communicator``."""
