@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lazyt.distributed.device_mesh import DeviceMesh, init_device_mesh
-from lazyt.distributed.divided import Division, division_of
+from lazyt.distributed.divided import Division
 from lazyt.distributed.placements import Replicate, Shard
 from lazyt.distributed.process_groups import (
     ProcessGroup,
@@ -18,8 +18,8 @@ from lazyt.distributed.process_groups import (
     is_initialized,
 )
 from lazyt.distributed.process_groups import init_process_group as _begin
-from lazyt.distributed.tensor.dtensor import DTensor
-from lazyt.distributed.tensor.layouts import layout_on
+from lazyt.distributed.tensor.dtensor import DTensor, layout_of
+from lazyt.distributed.tensor.layouts import layout_on, mesh_of, placements_of
 from lazyt.errors import LazytError
 from lazyt.handle.tensor import Tensor
 from lazyt.nn.containers import ModuleDict, ModuleList
@@ -260,6 +260,8 @@ def fully_shard(
     """Divides the parameters of a module among ranks: each has some rows of axis 0, and of the
     gradients and the optimizer's state. The whole parameters are gathered before the module's
     forward and again in its backward, and given back after it; gradients are averaged over ranks.
+    Of parameters that tensor parallelism divides already (``parallelize_module``, on another axis
+    of the same mesh), each rank has some rows of its part.
 
     Called for modules inside first, as each call takes the parameters that no earlier one has;
     optimizers are made afterwards. At most two modules' parameters are whole at a time: one, and
@@ -331,10 +333,6 @@ def _divided(
     placement_of: Any,
 ) -> Divided:
     """This rank's rows in the place of a parameter."""
-    if isinstance(parameter, DTensor):
-        raise NotImplementedError(
-            f"{homes[0][1]} is a DTensor already: fully_shard divides plain parameters"
-        )
     placement = None if placement_of is None else placement_of(parameter)
     if placement is not None and getattr(placement, "dim", None) != 0:
         raise NotImplementedError(f"parameters are divided along axis 0, not {placement}")
@@ -344,10 +342,27 @@ def _divided(
             f"fully_shard doesn't support scalar parameters. Change {names} to a 1D tensor "
             "with numel equal to 1."
         )
-    division = Division(tuple(parameter.shape), unit.ranks, unit)
-    entry = Divided(homes, divide_parameter(parameter, division, layout), division, layout)
+    inner, shape = None, tuple(parameter.shape)
+    if isinstance(parameter, DTensor):
+        inner = layout_of(parameter)
+        shape, layout = inner.local_shape(shape), _below(inner, layout)
+    division = Division(shape, unit.ranks, unit)
+    made = divide_parameter(parameter, division, layout, inner)
+    entry = Divided(homes, made, division, layout, inner)
     entry.show(entry.parameter)
     return entry
+
+
+def _below(inner: Layout, layout: Layout) -> Layout:
+    """What ``layout`` divides is this rank's part in another layout. Raises ValueError for meshes
+    that are no parts of one mesh."""
+    try:
+        mesh = DeviceMesh._concatenate([mesh_of(inner), mesh_of(layout)])
+    except RuntimeError:
+        raise ValueError(
+            "FSDP requires the DP and model parallel TP/EP mesh to have the same parent mesh"
+        ) from None
+    return layout_on(mesh, (*placements_of(inner), *placements_of(layout)))
 
 
 def _layout(mesh: Any, dp_mesh_dims: Any) -> Layout:
@@ -384,7 +399,7 @@ def _free_parameters(
             return
         seen.add(module)
         for name, parameter in module._parameters.items():
-            if parameter is None or parameter in ignored or division_of(parameter) is not None:
+            if parameter is None or parameter in ignored or "unit" in parameter.__dict__:
                 continue
             found.setdefault(parameter, []).append((module, name))
         for child in module.children():

@@ -331,6 +331,7 @@ class Unit:
             tensor = tracked.get(number)
             if tensor is None:
                 tensor = wrap(gathered.leaves[number])
+            tensor = entry.as_used(tensor)
             tensor.__dict__["whole_of"] = entry
             entry.show(tensor)
 
@@ -340,6 +341,11 @@ class Unit:
         Args:
             with_grads: whether they have the whole gradients.
         """
+        if any(entry.inner is not None for entry in self.entries):
+            raise NotImplementedError(
+                f"parameters of {self.name} that tensor parallelism divides, too, are not shown as "
+                "whole ones: full_tensor() gives their values"
+            )
         self.reshard()
         rows = [raw(unwrap(entry.rows)) for entry in self.entries]
         found = []
@@ -430,6 +436,7 @@ class Unit:
         nodes = gather_rows([unwrap(s) for s in shards], [e.division for e in self.entries])
         for entry, shard, node in zip(self.entries, shards, nodes):
             tensor = _Average.apply(wrap(node, shard, name="AllGather"), count)
+            tensor = entry.as_used(tensor)
             tensor.__dict__["whole_of"] = entry
             entry.show(tensor)
 
@@ -574,6 +581,10 @@ class Unit:
     # ------------------------------------------------------------------ shares
 
     def _check_ranks(self, share: Share) -> None:
+        if any(entry.inner is not None for entry in self.entries):
+            raise LazytError(
+                f"Shares cannot add up gradients of {self.name}, which tensor parallelism divides"
+            )
         if self.replicas is None:
             alone = share.ranks.size == self.ranks.size == 1
             same = alone or share.ranks == self.ranks
@@ -622,7 +633,7 @@ class Unit:
         self._exact = Subtrees()
         entries = [(self.entries[n], node) for n, node in found.items()]
         return [
-            (entry.parameter, over(wrap(node), entry.layout, entry.division.shape))
+            (entry.parameter, over(wrap(node), entry.layout, entry.shape))
             for entry, node in entries
         ]
 

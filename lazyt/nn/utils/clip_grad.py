@@ -76,10 +76,15 @@ def _norm_of_divided(
             )
         )
         norms = [
-            linalg.vector_norm(g, power) if d is None else next(found)
+            _on_this_rank(linalg.vector_norm(g, power)) if d is None else next(found)
             for g, d in zip(grads, divided)
         ]
     return _joined(norms, power, error_if_nonfinite)
+
+
+def _on_this_rank(norm: Tensor) -> Tensor:
+    """A norm, of which ranks may have parts."""
+    return norm.full_tensor() if hasattr(norm, "full_tensor") else norm
 
 
 def clip_grads_with_norm_(
@@ -89,7 +94,7 @@ def clip_grads_with_norm_(
     grads = _grads(parameters)
     with lazyt.no_grad():
         # Of what ranks have parts of, each scales its own.
-        whole = total_norm.full_tensor() if hasattr(total_norm, "full_tensor") else total_norm
+        whole = _on_this_rank(total_norm)
         factor = (float(max_norm) / (whole + 1e-6)).clamp(max=1.0)
         for grad in grads:
             part = grad.to_local() if hasattr(grad, "to_local") else grad
