@@ -260,8 +260,7 @@ def fully_shard(
     """Divides the parameters of a module among ranks: each has some rows of axis 0, and of the
     gradients and the optimizer's state. The whole parameters are gathered before the module's
     forward and again in its backward, and given back after it; gradients are averaged over ranks.
-    Of parameters that tensor parallelism divides already (``parallelize_module``, on another axis
-    of the same mesh), each rank has some rows of its part.
+    Of what ``parallelize_module`` divides on another axis of the mesh, each has rows of its part.
 
     Called for modules inside first, as each call takes the parameters that no earlier one has;
     optimizers are made afterwards. At most two modules' parameters are whole at a time: one, and
