@@ -21,8 +21,9 @@ import lazyt
 from lazyt import compiler
 from lazyt.ir import index as places
 from lazyt.ir import kernel as ir
+from lazyt.ir.arithmetic.folds import fold, identity, reduce_in_order
+from lazyt.ir.arithmetic.fused import fused_multiply_add
 from lazyt.ir.dtypes import bfloat16, dtype_by_name
-from lazyt.ir.kernel_interpreter import fold, fused_multiply_add, identity, reduce_in_order
 from lazyt.ir.program import Program
 from lazyt.ir.scalar import FUNCTIONS, Call, Const, Expr
 

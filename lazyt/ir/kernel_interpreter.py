@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from lazyt.errors import BoundsError, InternalError, ShapeError
+from lazyt.ir.arithmetic.folds import fold, identity, reduce_in_order
+from lazyt.ir.arithmetic.fused import fused_multiply_add
 from lazyt.ir.dtypes import DType, bfloat16, decode_bfloat16, encode_bfloat16, float16
 from lazyt.ir.factorizations.evaluation import evaluate as factorize
 from lazyt.ir.fourier.evaluation import of_any_shape
@@ -35,8 +36,6 @@ from lazyt.ir.index import (
     sub_expressions,
 )
 from lazyt.ir.kernel import (
-    BLOCK,
-    LANES,
     Buffer,
     CallPhase,
     ContractPhase,
@@ -57,10 +56,6 @@ Array = np.ndarray
 POISON = 0xFF
 #: Elements that are evaluated at once, or about so many.
 TOGETHER = 1 << 18
-_FOLDS = {
-    "sum": "add", "prod": "mul", "max": "maximum", "min": "minimum",
-    "any": "logical_or", "all": "logical_and",
-}  # fmt: skip
 
 
 def poison(array: Array) -> None:
@@ -85,133 +80,7 @@ def narrow(values: Array, dtype: DType) -> Array:
     return values.astype(np.float16) if dtype is float16 else values
 
 
-# ------------------------------------------------------------------ arithmetic
-
-
-def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
-    """``a * b + c``, rounded once; integers wrap around."""
-    if a.dtype == np.float32:
-        return _fused_single(a, b, c)
-    return _fused_double(a, b, c) if a.dtype == np.float64 else a * b + c
-
-
-def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """The rounded sum and what rounding took away."""
-    total = a + b
-    part = total - a
-    return total, (a - (total - part)) + (b - part)
-
-
-def _to_odd(total: Array, rest: Array) -> Array:
-    """``total + rest``, where ``rest`` was lost to rounding, with an odd last bit: to round that
-    again, to fewer bits, is to round the exact sum."""
-    bits = total.view(np.int64)
-    wrong = (rest != 0) & (bits & 1 == 0) & np.isfinite(total)
-    away = (rest > 0) == (total > 0)
-    return (bits + np.where(wrong, np.where(away, 1, -1), 0)).view(np.float64)
-
-
-def _fused_single(a: Array, b: Array, c: Array) -> Array:
-    """In float64 the product is exact; their sum is rounded to odd before it is to float32."""
-    total, rest = _two_sum(a.astype(np.float64) * b, c.astype(np.float64))
-    return _to_odd(total, rest).astype(np.float32)
-
-
-#: Exponents between which the parts of products of float64 are exact.
-_SMALL, _LARGE = 2.0**-480, 2.0**480
-
-
-def _fused_double(a: Array, b: Array, c: Array) -> Array:
-    """By the exact product in two parts (Dekker), added in the way of Boldo and Melquiond."""
-    a, b, c = (np.ascontiguousarray(x) for x in np.broadcast_arrays(a, b, c))
-    high, low = _product(a, b)
-    upper, lower = _two_sum(c, low)
-    first, second = _two_sum(high, upper)
-    found = first + _to_odd(*_two_sum(second, lower))
-    plain = a * b + c
-    usual = np.ones(found.shape, bool)
-    for x in (a, b):
-        usual &= (x == 0) | ((abs(x) > _SMALL) & (abs(x) < _LARGE))
-    usual &= (c == 0) | ((abs(c) > _SMALL * _SMALL) & (abs(c) < _LARGE * _LARGE))
-    # Infinities, NaN and zeros: a product that overflows does not count beside an infinite summand.
-    bounded = np.isfinite(a) & np.isfinite(b)
-    special = ~bounded | ~np.isfinite(c) | (a == 0) | (b == 0)
-    found = np.where(special, np.where(bounded & ~np.isfinite(c), c, plain), found)
-    for at in np.argwhere(~(usual | special)):
-        place = tuple(at)
-        found[place] = _exact(float(a[place]), float(b[place]), float(c[place]))
-    return found
-
-
-def _product(a: Array, b: Array) -> tuple[Array, Array]:
-    """A rounded product and what rounding took away."""
-    high = a * b
-    (a1, a2), (b1, b2) = _halves(a), _halves(b)
-    return high, a2 * b2 - (((high - a1 * b1) - a2 * b1) - a1 * b2)
-
-
-def _halves(x: Array) -> tuple[Array, Array]:
-    """The upper and the lower bits of numbers."""
-    wide = x * 134217729.0
-    high = wide - (wide - x)
-    return high, x - high
-
-
-def _exact(a: float, b: float, c: float) -> float:
-    total = Fraction(a) * Fraction(b) + Fraction(c)
-    try:
-        return float(total)
-    except OverflowError:
-        return math.inf if total > 0 else -math.inf
-
-
-def identity(kind: str, dtype: DType) -> Any:
-    """The neutral element of a fold, in the type in which it is computed."""
-    wanted = dtype.compute.numpy
-    if kind in ("sum", "any"):
-        return wanted.type(0)
-    if kind in ("prod", "all"):
-        return wanted.type(1)
-    low = kind in ("max", "argmax")
-    if wanted == np.bool_:
-        return wanted.type(not low)
-    if wanted.kind == "f":
-        return wanted.type(-math.inf if low else math.inf)
-    limits = np.iinfo(wanted)
-    return wanted.type(limits.min if low else limits.max)
-
-
-def fold(kind: str, left: Array, right: Array) -> Array:
-    """One step of a fold; ``left`` stays where both are equal."""
-    if left.dtype == np.bool_ and kind in ("sum", "prod"):
-        return np.asarray(left | right if kind == "sum" else left & right)
-    return np.asarray(FUNCTIONS[_FOLDS[kind]].evaluate(left, right))
-
-
-def reduce_in_order(kind: str, values: Array, dtype: DType) -> Array:
-    """The fold of values along the last axis, in the order of ``reduction_levels``."""
-    neutral = identity(kind, dtype)
-    rows = values.shape[:-1]
-    while True:
-        count = values.shape[-1]
-        blocks = max(-(-count // BLOCK), 1)
-        steps = -(-min(count, BLOCK) // LANES)
-        size = blocks * steps * LANES
-        if size != count:
-            filled = np.full((*rows, size), neutral, values.dtype)
-            filled[..., :count] = values
-            values = filled
-        parts = values.reshape(*rows, blocks, steps, LANES)
-        lanes = np.full((*rows, blocks, LANES), neutral, values.dtype)
-        for step in range(steps):
-            lanes = fold(kind, lanes, parts[..., step, :])
-        half = LANES // 2
-        while half:
-            lanes = fold(kind, lanes[..., :half], lanes[..., half : 2 * half])
-            half //= 2
-        values = lanes[..., 0]
-        if blocks == 1:
-            return values[..., 0]
+# -------------------------------------------------------------------- extremes
 
 
 def position_of_extreme(kind: str, values: Array, valid: Array) -> Array:

@@ -1,0 +1,1 @@
+"""Arithmetic of kernels in NumPy, to the bit: fused multiply-adds, and folds in their order."""
