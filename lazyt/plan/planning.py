@@ -426,13 +426,13 @@ def _has_no_place(error: CompileError) -> bool:
 
 
 def _interpret(roots: Sequence[Node]) -> None:
-    from lazyt.runtime.interpreter import interpret
+    from lazyt.plan.fallback.interpreter import values_of
 
     if config.dump is not None:
         from lazyt.runtime.dumps import dumps
 
         dumps.tell("nothing is written of what the NumPy interpreter computes: it has no plans")
-    for node, array in zip(roots, interpret(roots), strict=True):
+    for node, array in zip(roots, values_of(roots), strict=True):
         buffer = Buffer(node.nbytes)
         buffer.copy_from(array.tobytes())
         node.data = buffer

@@ -19,13 +19,12 @@ from typing import Any
 
 import numpy as np
 from pycparser import c_ast, c_parser
+from pycparser.c_parser import ParseError
 
 from lazyt.errors import SourceError
 from lazyt.ir.arithmetic.fused import fused_multiply_add
 
 Array = np.ndarray[Any, Any]
-#: The elements for which something runs.
-Elements = "Array | None"
 #: Sections of C text by name, those of the functions with these names and of all that they call.
 Sections = Callable[[Sequence[str]], Sequence[tuple[str, str]]]
 
@@ -41,7 +40,8 @@ _INT = np.dtype(np.int32)
 #: What the text may ask for with ``#ifdef``: one rounding of a product and a sum, and rounding to
 #: whole numbers in one instruction.
 _DEFINED = frozenset(
-    {"LZ_FUSED"} | {f"LZ_{n}_{s}" for n in ("FLOOR", "CEIL", "TRUNC", "RINT") for s in ("F32", "F64")}
+    ["LZ_FUSED"]
+    + [f"LZ_{name}_F{bits}" for name in ("FLOOR", "CEIL", "TRUNC", "RINT") for bits in (32, 64)]
 )
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _IGNORED = re.compile(r"\b(?:LZ_FN|LZ_LONG_FN|LZ_ORDERED)\b")
@@ -162,7 +162,10 @@ def _type_of(node: Any) -> np.dtype[Any] | None:
 @cache
 def _parsed(text: str) -> dict[str, _Function]:
     """The functions of a section."""
-    tree = c_parser.CParser().parse(f"{_TYPEDEFS}\n{_without_directives(text)}")
+    try:
+        tree = c_parser.CParser().parse(f"{_TYPEDEFS}\n{_without_directives(text)}")
+    except ParseError as error:
+        raise SourceError(f"functions of numbers cannot be read: {error}") from None
     made = [_Function(item) for item in tree.ext if isinstance(item, c_ast.FuncDef)]
     return {function.name: function for function in made}
 
@@ -368,9 +371,7 @@ class _Run:
             return self.leave(node, at)
         elif isinstance(node, c_ast.If):
             yes, no = self.split(_is_true(self.value(node.cond, at)), at)
-            return self.joined(
-                self.statement(node.iftrue, yes), self.statement(node.iffalse, no)
-            )
+            return self.joined(self.statement(node.iftrue, yes), self.statement(node.iffalse, no))
         elif isinstance(node, (c_ast.For, c_ast.While)):
             return self.loop(node, at)
         elif isinstance(node, (c_ast.Break, c_ast.Continue)):
@@ -436,6 +437,8 @@ class _Run:
         if isinstance(node, c_ast.Assignment):
             value = self.value(node.rvalue, at)
             target = node.lvalue.expr if isinstance(node.lvalue, c_ast.UnaryOp) else node.lvalue
+            if not isinstance(target, c_ast.ID):
+                raise SourceError(f"{self.function.name}: only variables are assigned to")
             if node.op != "=":
                 value = _binary(node.op[:-1], self.load(target.name, at), value)
             self.assign(target.name, value, at)

@@ -21,12 +21,11 @@ import numpy as np
 from lazyt.errors import VerifyError, warn
 from lazyt.ir.dtypes import DType, bfloat16, bool_, encode_bfloat16
 from lazyt.ir.graph import Node, topological
-from lazyt.ir.kernel_interpreter import fused_multiply_add, reduce_in_order
-from lazyt.ir.op import reduction_runs
 from lazyt.ir.printer import annotate, graph_lines
 from lazyt.ir.scalar import Call, Expr, ScalarFunction, applied, post_order
 from lazyt.ir.verifier import verify_graph, verify_roots
 from lazyt.runtime.interpreter import interpret, load
+from lazyt.runtime.kernel_bits import is_exact, ordered
 
 Array = np.ndarray[Any, Any]
 #: Stored arrays of leaves.
@@ -47,16 +46,6 @@ TRIALS, SLACK = 3, 4.0
 #: half of the others are, and by so many units in the last place.
 LEAST = 4 * ULPS
 
-#: Functions of floats that IEEE 754 rounds in one way, beside those that are an operator in C.
-_EXACT = frozenset(
-    {
-        "abs", "bitcast", "cast", "ceil", "copysign", "fma", "floor", "fmax", "fmin", "isfinite",
-        "isinf", "isnan", "maximum", "minimum", "neg", "nextafter", "round", "sign", "signbit",
-        "sqrt", "trunc", "where",
-    }
-)  # fmt: skip
-#: Reductions whose results depend on the order, if only in the sign of a zero.
-_FOLDS = ("sum", "prod", "max", "min")
 _EPSILON = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "float64": 2.0**-53}
 
 
@@ -183,58 +172,7 @@ def work_of(roots: Sequence[Node]) -> int:
     return total
 
 
-# ----------------------------------------------------------------------- values, to the bit
-
-
-def ordered(node: Node, *arrays: Array) -> Any:
-    """The value of a node in the order of additions that kernels have, which is part of what lazyt
-    promises: sums and products of elements by lanes and blocks, contractions by fused steps."""
-    if node.dtype.kind == "f" and node.op.name == "reduce" and node.params.kind in _FOLDS:
-        return _reduced(node, *arrays)
-    if node.dtype.kind == "f" and node.op.name == "contract":
-        return _contracted(node, *arrays)
-    return node.op.evaluate(node, *arrays)
-
-
-def _reduced(node: Node, values: Array) -> Array:
-    kind, dtype = node.params.kind, node.dtype.compute
-    shape = values.shape
-    axes = sorted(axis for axis in node.params.axes if shape[axis] != 1)
-    for first, last in reversed(reduction_runs(axes, shape)):
-        length = math.prod(values.shape[first : last + 1])
-        flat = values.reshape(*values.shape[:first], length, *values.shape[last + 1 :])
-        folded = reduce_in_order(kind, np.moveaxis(flat, first, -1), dtype)
-        ones = (1,) * (last - first + 1)
-        values = folded.reshape(*values.shape[:first], *ones, *values.shape[last + 1 :])
-    return np.ascontiguousarray(values).reshape(node.shape)
-
-
-def _contracted(node: Node, left: Array, right: Array) -> Array:
-    params = node.params
-    labels = [*params.out, *(label for label in params.left if label not in params.out)]
-    extents = dict(zip((*params.left, *params.right), (*left.shape, *right.shape)))
-    inner = math.prod(extents[label] for label in labels[len(params.out) :])
-
-    def spread(array: Array, own: Sequence[int]) -> Array:
-        order = [own.index(label) for label in labels if label in own]
-        shape = [extents[label] if label in own else 1 for label in labels]
-        moved = array.transpose(order).reshape(shape)
-        across = moved.shape[: len(params.out)]
-        summed = [extents[label] for label in labels[len(params.out) :]]
-        return np.broadcast_to(moved, (*across, *summed)).reshape(*across, inner)
-
-    a, b = spread(left, params.left), spread(right, params.right)
-    total = np.zeros(node.shape, left.dtype)
-    for k in range(inner):
-        total = fused_multiply_add(a[..., k], b[..., k], total)
-    return np.ascontiguousarray(total).reshape(node.shape)
-
-
 # ------------------------------------------------------- how far right values may be apart
-
-
-def _is_exact(function: ScalarFunction) -> bool:
-    return function.symbol is not None or function.name in _EXACT or function.result == "bool"
 
 
 def is_inexact(node: Node) -> bool:
@@ -244,7 +182,7 @@ def is_inexact(node: Node) -> bool:
     if node.dtype.is_half:
         return True
     if node.op.name == "map":
-        return not all(map(_is_exact, applied(node.params)))
+        return not all(map(is_exact, applied(node.params)))
     return node.op.name == "library"
 
 
@@ -280,7 +218,7 @@ class _Errors:
                 made[expr] = expr
                 continue
             fn = expr.fn
-            if expr.dtype.kind == "f" and not _is_exact(fn):
+            if expr.dtype.kind == "f" and not is_exact(fn):
                 fn = dataclasses.replace(fn, evaluate=self._wrapped(fn, expr.dtype))
             made[expr] = Call(fn, tuple(made[a] for a in expr.args), expr.dtype)
         return made[root]

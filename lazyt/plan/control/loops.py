@@ -28,7 +28,6 @@ from lazyt.plan.graph_keys import on_forget
 from lazyt.runtime import events
 from lazyt.runtime.cpu import loops
 from lazyt.runtime.cpu.loops import Copy, Cursor, Launch
-from lazyt.runtime.interpreter import interpret
 from lazyt.runtime.memory import Buffer
 
 if TYPE_CHECKING:
@@ -90,8 +89,10 @@ def run(calls: Sequence[Node], planner: Planner) -> list[Node]:
 
 def _run(calls: Sequence[Node], planner: Planner) -> list[Node]:
     if config.interpret:
+        from lazyt.plan.fallback.interpreter import values_of
+
         for call in calls:
-            (value,) = interpret([call])
+            (value,) = values_of([call])
             call.data = Buffer(call.nbytes)
             call.data.as_numpy(call.dtype, call.shape)[...] = value
         return []
