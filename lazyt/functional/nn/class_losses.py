@@ -180,6 +180,7 @@ def nll_loss(
     """
     require_tensor(input, "nll_loss")
     reduction = chosen_reduction(reduction, size_average, reduce)
+    require_floating("nll_loss_out_frame", input.dtype)
     logs = ops.cast(input.node, input.dtype.compute)
     node = _picked_loss(logs, target, weight, reduction, ignore_index)
     return give(ops.cast(node, input.dtype), "NllLoss", (input,))

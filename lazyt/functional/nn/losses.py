@@ -121,6 +121,8 @@ def huber_loss(
     warn_of_sizes(input, target)
     if not delta > 0:  # nor NaN
         raise LazytError("huber_loss does not support non-positive values for delta.")
+    if input.dtype.kind != "f" and target.dtype.kind != "f":
+        refuse("huber_cpu", input.dtype)
     return _pairwise(_huber, "HuberLoss", input, target, reduction, delta, weight=weight)
 
 
@@ -137,6 +139,8 @@ def smooth_l1_loss(
         raise LazytError("smooth_l1_loss does not support negative values for beta.")
     if beta == 0:
         return _pairwise(_absolute, "Mean", input, target, reduction)
+    if input.dtype.kind != "f" and target.dtype.kind != "f":
+        refuse("smooth_l1_cpu", input.dtype)
     return _pairwise(_smooth, "SmoothL1Loss", input, target, reduction, beta)
 
 

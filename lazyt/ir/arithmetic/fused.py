@@ -124,10 +124,10 @@ def _scaled(a: Array, b: Array, c: Array) -> Array:
     rest = _to_odd(*two_sum(second, lower))
     total = first + rest
     result = np.ldexp(total, exponent)
+    subnormal = (np.frexp(total)[1] + exponent < -1021) & (total != 0)
     exponent = np.maximum(exponent, _VANISHED)
-    subnormal = abs(np.ldexp(total, np.minimum(exponent, 0))) < 2.0**-1022
-    # A number whose last bit is that of the smallest subnormal takes the others away.
-    ruler = np.ldexp(1.5 * 2.0**52, np.where(subnormal, _TINIEST - exponent, 0))
+    # Beside a number whose last bit is that of the smallest subnormal no others stay.
+    ruler = np.copysign(np.ldexp(2.0**52, np.where(subnormal, _TINIEST - exponent, 0)), total)
     most, error = two_sum(ruler, first)
     cut = most + _to_odd(*two_sum(error, rest)) - ruler
     return np.where(subnormal, np.copysign(np.ldexp(cut, exponent), total), result)
