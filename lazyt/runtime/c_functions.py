@@ -50,7 +50,7 @@ _SUFFIX = re.compile(r"[uUlL]+$")
 
 
 def _from_bits(x: Any, kind: Any) -> Array:
-    return np.ascontiguousarray(x).view(kind).reshape(np.shape(x))
+    return np.asarray(np.ascontiguousarray(x).view(kind).reshape(np.shape(x)))
 
 
 #: What the text calls and nothing defines: builtins of the compiler, and bits of floats.
@@ -61,15 +61,16 @@ _BUILTINS: dict[str, Callable[..., Any]] = {
     "lz_from_bits_f64": lambda x: _from_bits(x, np.float64),
     "__builtin_isunordered": lambda x, y: (x != x) | (y != y),
 }
+_ROUNDED: dict[str, Callable[..., Any]] = {
+    "ABS": np.abs, "SQRT": np.sqrt, "FLOOR": np.floor, "CEIL": np.ceil, "TRUNC": np.trunc,
+    "RINT": np.rint, "FMA": fused_multiply_add,
+}  # fmt: skip
 #: Of these the arguments are floats of that width.
-_OF_FLOATS: dict[str, tuple[np.dtype[Any], Callable[..., Any]]] = {
+_OF_FLOATS = {
     f"LZ_{name}_{suffix}": (_DTYPES["lz_" + suffix.lower()], function)
     for suffix in ("F32", "F64")
-    for name, function in {
-        "ABS": np.abs, "SQRT": np.sqrt, "FLOOR": np.floor, "CEIL": np.ceil, "TRUNC": np.trunc,
-        "RINT": np.rint, "FMA": fused_multiply_add,
-    }.items()
-}  # fmt: skip
+    for name, function in _ROUNDED.items()
+}
 _ARGUMENTS = {
     "lz_bits_f32": np.float32, "lz_bits_f64": np.float64, "lz_from_bits_f32": np.uint32,
     "lz_from_bits_f64": np.uint64,
@@ -156,7 +157,8 @@ def _type_of(node: Any) -> np.dtype[Any] | None:
         return None
     if names[-1] not in _DTYPES or len(names) > 1:
         raise SourceError(f"a function of numbers has no type {' '.join(names)}")
-    return _DTYPES[names[-1]]
+    found: np.dtype[Any] = _DTYPES[names[-1]]
+    return found
 
 
 @cache
@@ -564,19 +566,13 @@ def _binary(op: str, x: Any, y: Any) -> Any:
     return np.divide(x, y) if x.dtype.kind == "f" else _quotient(op, x, y)
 
 
-_called: dict[int, tuple[Any, bool]] = {}
-
-
+@cache
 def _calls(node: Any) -> bool:
     """Whether an expression calls a function of the text."""
-    known = _called.get(id(node))
-    if known is not None:
-        return known[1]
     found, stack = False, [node]
     while stack and not found:
         item = stack.pop()
         found = isinstance(item, c_ast.FuncCall) and item.name.name.startswith("lz_")
         found = found and item.name.name not in _BUILTINS
         stack.extend(child for _, child in item.children())
-    _called[id(node)] = node, found
     return found

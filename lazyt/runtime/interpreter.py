@@ -1,6 +1,7 @@
 """The NumPy interpreter: the meaning of the graph, used as test oracle and announced fallback.
 
-Every node is evaluated by its op's own ``evaluate`` rule, one after the other. 16-bit floats are
+Every node is evaluated by its op's own ``evaluate`` rule, one after the other, or by what is given
+in its place (``runtime/kernel_bits.py`` has the bits of kernels). 16-bit floats are
 float32 arrays in between, rounded to what the type can hold after every node.
 """
 

@@ -47,7 +47,8 @@ def ordered(node: Node, *arrays: Array) -> Any:
     if node.dtype.kind == "f" and node.op.name == "reduce" and node.params.kind in _FOLDS:
         return reduce_axes(node.params.kind, arrays[0], node.params.axes, node.dtype.compute)
     if node.dtype.kind == "f" and node.op.name == "contract":
-        return contract(*arrays, *node.params)
+        left, right = arrays
+        return contract(left, right, *node.params)
     return node.op.evaluate(node, *arrays)
 
 

@@ -242,7 +242,10 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "library.operators": {"namespaces": ("import", "operators that programs define, by name")},
     "ops.builders": {"_calls": ("atomic", "memo: expressions of scalar functions")},
     "library.fake_context": {"_open": ("thread", "fake kernels that this thread is in")},
-    "ops.control.bodies": {"_derived": ("atomic", "memo: bodies of derivatives, weakly")},
+    "ops.control.bodies": {
+        "_derived": ("atomic", "memo: bodies of derivatives, weakly"),
+        "evaluating": ("thread", "what evaluates bodies; plan.fallback.interpreter sets it"),
+    },
     "ops.leaves": {"_uids": ("atomic", "numbers of values that are no constants")},
     "ops.parallel.collectives": {
         "_known": ("atomic", "collectives that were made, weakly"),
@@ -253,6 +256,9 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "plan.build": {"recorder": ("user", "what writes plans down, in a capture")},
     "plan.dynamic_shapes": {"_families": (_PLANNING, "graphs that differ by sizes only")},
     "plan.explain": {"_history": (_PLANNING, "graphs that were compiled, for reasons of new ones")},
+    "plan.fallback.interpreter": {
+        "evaluate": ("atomic", "memo: C functions that were read, and expressions of them"),
+    },
     "plan.generic": {
         "_exact_library": (
             "plan.generic._exact_library._lock", "parts of the generic library for config.exact"

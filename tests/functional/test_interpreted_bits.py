@@ -128,8 +128,9 @@ def compare(node: Node) -> None:
 
 
 @pytest.mark.parametrize("dtype", [float64, float32, bfloat16], ids=repr)
-def test_ops_have_kernels_bits(dtype: DType) -> None:
-    for sample in SAMPLES:
+@pytest.mark.parametrize("slice_", range(4))
+def test_ops_have_kernels_bits(slice_: int, dtype: DType) -> None:
+    for sample in SAMPLES[slice_::4]:
         leaves = [leaf(a, dtype if a.dtype == np.float64 else None) for a in sample.arrays]
         compare(sample.build(*leaves))
 
@@ -152,20 +153,21 @@ def numbers(name: str, place: int, kind: Any) -> Any:
     elif name.startswith(POLYNOMIALS) and place:  # degrees that are walked to
         found = np.abs(found) % 30
     elif name in ("igamma", "igammac"):
-        found = found[::4]
+        found = np.abs(found[::4]) % 60
     return found.astype(kind)
 
 
 @pytest.mark.parametrize("dtype", [float32, float64], ids=repr)
-def test_scalar_functions_have_kernels_bits(dtype: DType) -> None:
+@pytest.mark.parametrize("slice_", range(6))
+def test_scalar_functions_have_kernels_bits(slice_: int, dtype: DType) -> None:
     checked = 0
-    for name, function in FUNCTIONS.items():
+    for name, function in list(FUNCTIONS.items())[slice_::6]:
         if f"lz_{name}_{dtype.suffix}" in SECTIONS:
             leaves = [leaf(numbers(name, n, dtype.numpy)) for n in range(function.arity)]
             expr = call(name, *[arg(n, dtype) for n in range(function.arity)])
             compare(ops.elementwise(expr, leaves))
             checked += 1
-    assert checked > 60
+    assert checked > 8
 
 
 @pytest.mark.parametrize("dtype", [complex64, complex128], ids=repr)

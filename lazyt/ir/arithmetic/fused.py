@@ -130,4 +130,4 @@ def _scaled(a: Array, b: Array, c: Array) -> Array:
     ruler = np.copysign(np.ldexp(2.0**52, np.where(subnormal, _TINIEST - exponent, 0)), total)
     most, error = two_sum(ruler, first)
     cut = most + _to_odd(*two_sum(error, rest)) - ruler
-    return np.where(subnormal, np.copysign(np.ldexp(cut, exponent), total), result)
+    return np.asarray(np.where(subnormal, np.copysign(np.ldexp(cut, exponent), total), result))
