@@ -50,7 +50,7 @@ NAMES = sorted(
 
 
 def test_every_example_says_what_it_is(tmp_path: Path) -> None:
-    assert len(NAMES) == 7
+    assert len(NAMES) == 9
     for name in NAMES:
         text = (ROOT / "examples" / f"{name}.py").read_text()
         assert f"python -m lazyt run examples/{name}.py" in text
@@ -107,3 +107,17 @@ def test_custom_function(tmp_path: Path) -> None:
     shown = run(tmp_path, "binary_weights", "--short")
     assert number(r"test accuracy ([\d.]+)%", shown) > 85
     check_picture(tmp_path / "weights.png")
+
+
+def test_alignment(tmp_path: Path) -> None:
+    shown = run(tmp_path, "alignment", "--short")
+    assert number(r"off by ([\d.]+) degrees", shown) < 1.5
+    assert number(r"([\d.]+) of them mirrored", shown) == 0
+    assert abs(number(r"points ([\d.]+)", shown) - 0.05 * 3**0.5) < 0.01
+
+
+def test_tracking(tmp_path: Path) -> None:
+    shown = run(tmp_path, "tracking", "--short")
+    error = number(r"the filter by ([\d.]+)", shown)
+    assert error < 0.6 * number(r"measurements off by ([\d.]+)", shown)
+    assert 0.8 < error / number(r"it expects: ([\d.]+)", shown) < 1.25

@@ -491,10 +491,13 @@ def _clipped_place(start: Expr, inside: Expr, last: Expr) -> Expr:
     return call("minimum", call("add", start, inside), last)
 
 
-def _bins(node: Node, axis: int, count: int) -> tuple[Node, Node | None, Node]:
+def _bins(
+    node: Node, axis: int, count: int, repeats: bool = False
+) -> tuple[Node, Node | None, Node]:
     """An axis as (count, longest bin), a mask of what belongs to each bin, and the first places.
 
-    The mask is None where all bins are equally long.
+    The mask is None where all bins are equally long, or with ``repeats``: then shorter ones repeat
+    their last element, as a maximum may.
     """
     extent, shape = node.shape[axis], node.shape
     numbers = [constant_of(v, int64) for v in (extent, count)]
@@ -508,7 +511,12 @@ def _bins(node: Node, axis: int, count: int) -> tuple[Node, Node | None, Node]:
     column = (count, 1)
     inside = ops.iota(longest)
     last = constant_of(extent - 1, int64)
+    if repeats:
+        ends = ops.apply("sub", ops.apply("add", starts, lengths), constant_of(1, int64))
+        last = ops.reshape(ends, column)
     places = mapped(_clipped_place, (ops.reshape(starts, column), inside, last), int64, None)
+    if repeats:
+        return ops.gather(node, places, axis), None, starts
     mask = mapped(_LT, (inside, ops.reshape(lengths, column)), int64, None)
     return ops.gather(node, places, axis), mask, starts
 
@@ -597,16 +605,19 @@ def _maximum(rank: int, input: Tensor, output_size: Any) -> tuple[Tensor, Tensor
     starts = []
     for number, count in enumerate(sizes):
         axis = lead + 2 * number
-        node, mask, first = _bins(node, axis, count)
+        node, _, first = _bins(node, axis, count, repeats=True)
         starts.append(first)
-        if mask is not None:
-            spread = ops.reshape(mask, (*mask.shape, *(1,) * (len(node.shape) - axis - 2)))
-            node = choose(spread, node, constant_of(lowest(node), node.dtype), node.dtype)
     longest = node.shape[lead + 1 :: 2]
     order = (*range(lead), *range(lead, len(node.shape), 2), *range(lead + 1, len(node.shape), 2))
     node = ops.permute(node, order)
     node = ops.reshape(node, (*node.shape[: lead + rank], math.prod(longest)))
     result, best = largest(node)
+    if not input.node.needs_grad:  # dimension by dimension, each element is seen a few times
+        result = input.node
+        for number, count in reversed([*enumerate(sizes)]):
+            axis = lead + number
+            parts, _, _ = _bins(result, axis, count, repeats=True)
+            result = ops.reduce_("max", parts, (axis + 1,))
     places = _bin_indices(best, starts, longest, spatial)
     title = f"AdaptiveMaxPool{rank}D"
     values = give(result, title, (input,))
