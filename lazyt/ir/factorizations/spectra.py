@@ -21,6 +21,8 @@ Array = np.ndarray[Any, Any]
 
 #: Off-diagonal elements up to this, beside elements of at most 2, are taken as zero.
 SMALL = {4: np.float32(2.0**-28), 8: np.float64(2.0**-58)}
+#: What is as small beside the elements next to it is taken as zero, too.
+UNIT = {4: np.float32(2.0**-24), 8: np.float64(2.0**-53)}
 #: Below what lengths are computed of larger numbers, and by what these are larger.
 LOW = {4: (2.0**-40, 2.0**80), 8: (2.0**-400, 2.0**600)}
 #: Sweeps in which one value has to be found.
@@ -31,6 +33,13 @@ SUMS = 16
 
 def _is_small(x: Any) -> bool:
     return bool(abs(x) <= SMALL[x.itemsize])
+
+
+def _is_apart(x: Any, first: Any, second: Any, units: int = 1) -> bool:
+    """Whether what stands beside two elements of a diagonal counts, in units of what is not seen
+    (LAPACK takes one for eigenvalues, some ten for singular values)."""
+    limit = (abs(first) + abs(second)) * (type(x)(units) * UNIT[x.itemsize])
+    return not _is_small(x) and bool(abs(x) > limit)
 
 
 def _length(x: Any, y: Any) -> Any:
@@ -110,7 +119,7 @@ def _ql(d: Array, e: Array, z: Array | None) -> bool:
     for low in range(n):
         for tries in range(TRIES + 1):
             m = low
-            while m < n - 1 and not _is_small(e[m]):
+            while m < n - 1 and _is_apart(e[m], d[m], d[m + 1]):
                 m += 1
             if m == low:
                 break
@@ -242,9 +251,11 @@ def _qr_steps(d: Array, e: Array, u: Array | None, v: Array | None) -> bool:
     for k in range(len(d) - 1, -1, -1):
         for tries in range(TRIES + 1):
             low = k
-            while low > 0 and not _is_small(e[low]) and not _is_small(d[low - 1]):
+            while low > 0 and not _is_small(d[low - 1]):
+                if not _is_apart(e[low], d[low - 1], d[low], 8):
+                    break
                 low -= 1
-            if low > 0 and not _is_small(e[low]):
+            if low > 0 and _is_apart(e[low], d[low - 1], d[low], 8):
                 _cancel(d, e, u, low, k)
             if low == k:
                 break
