@@ -2,9 +2,9 @@
 
     python -m lazyt run examples/alignment.py [--steps 20] [--sets 100000] [--no-compile]
 
-Sets of 20 points are turned, moved and disturbed; Kabsch's method ("A solution for the best rotation
-to relate two sets of vectors", 1976) finds the rotations from the singular vectors of 3 by 3
-matrices. With PyTorch it runs as `python examples/alignment.py`.
+Sets of 20 points are turned, moved and disturbed; Kabsch's method ("A solution for the best
+rotation to relate two sets of vectors", 1976) finds the rotations from the singular vectors of 3 by
+3 matrices. With PyTorch it runs as `python examples/alignment.py`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def main() -> None:
     angles = torch.rad2deg(torch.acos(cosines.clamp(-1, 1)))
     mirrored = (torch.linalg.det(found) < 0).sum().item()
     print(f"{count} pairs: rotations off by {angles.mean().item():.2f} degrees, at most")
-    print(f"{angles.max().item():.2f}, {mirrored} of them mirrored, points {rest.mean().item():.4f}")
+    left = rest.mean().item()
+    print(f"{angles.max().item():.2f}, {mirrored} of them mirrored, points {left:.4f}")
 
 
 if __name__ == "__main__":
