@@ -109,8 +109,8 @@ def errors(
     else:
         turned.append(parts[2])
         again = (parts[0] * parts[1][:, None]) @ parts[2]
-    apart = max(float(np.abs(x.swapaxes(1, 2) @ x - np.eye(n)).max()) for x in turned)
-    return float((np.abs(again - wide) / limit).max()), apart / eps
+    skew = max(float(np.abs(x.swapaxes(1, 2) @ x - np.eye(n)).max()) for x in turned)
+    return float((np.abs(again - wide) / limit).max()), skew / eps
 
 
 def worst(routine: str, n: int, count: int, dtype: Any) -> tuple[Array, Array]:

@@ -11,9 +11,9 @@ LZ_FN int lz_lw_small_@S(lz_@S x) {
   return x <= limit && x >= -limit;
 }
 
-//@ lz_lw_apart_@S [floats]
+//@ lz_lw_couples_@S [floats]
 // Whether what stands beside two elements of a diagonal counts, in `units` of what is not seen.
-LZ_FN int lz_lw_apart_@S(lz_@S x, lz_@S first, lz_@S second, lz_@S units) {
+LZ_FN int lz_lw_couples_@S(lz_@S x, lz_@S first, lz_@S second, lz_@S units) {
   const lz_@S unit = units * @{0x1p-24f|0x1p-53}, one = first < 0 ? -first : first;
   const lz_@S limit = (one + (second < 0 ? -second : second)) * unit;
   return !lz_lw_small_@S(x) && (x > limit || x < -limit);
@@ -148,7 +148,7 @@ LZ_LONG_FN int lz_lw_ql_@S(lz_i64 n, lz_@S *d, lz_@S *e, lz_@S *z, lz_i64 ld, lz
   for (lz_i64 l = 0; l < n; l++)
     for (int tries = 0;; tries++) {
       lz_i64 m = l;
-      while (m < n - 1 && lz_lw_apart_@S(e[m], d[m], d[m + 1], 1)) m++;
+      while (m < n - 1 && lz_lw_couples_@S(e[m], d[m], d[m + 1], 1)) m++;
       if (m == l) break;
       if (tries == 60) {
         found = 0;
@@ -337,8 +337,8 @@ LZ_LONG_FN int lz_lw_qr_steps_@S(lz_i64 n, lz_@S *d, lz_@S *e, lz_@S *u, lz_i64 
   for (lz_i64 k = n - 1; k >= 0; k--)
     for (int tries = 0;; tries++) {
       lz_i64 l = k;
-      while (l > 0 && lz_lw_apart_@S(e[l], d[l - 1], d[l], 8) && !lz_lw_small_@S(d[l - 1])) l--;
-      if (l > 0 && lz_lw_apart_@S(e[l], d[l - 1], d[l], 8)) {
+      while (l > 0 && lz_lw_couples_@S(e[l], d[l - 1], d[l], 8) && !lz_lw_small_@S(d[l - 1])) l--;
+      if (l > 0 && lz_lw_couples_@S(e[l], d[l - 1], d[l], 8)) {
         // A zero before row l: its row is rotated away.
         lz_@S c = 0, s = 1;
         if (u) lz_lw_flush_@S(&lefts, 1, u, ud, threads);

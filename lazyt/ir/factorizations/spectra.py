@@ -35,7 +35,7 @@ def _is_small(x: Any) -> bool:
     return bool(abs(x) <= SMALL[x.itemsize])
 
 
-def _is_apart(x: Any, first: Any, second: Any, units: int = 1) -> bool:
+def _couples(x: Any, first: Any, second: Any, units: int = 1) -> bool:
     """Whether what stands beside two elements of a diagonal counts, in units of what is not seen
     (LAPACK takes one for eigenvalues, some ten for singular values)."""
     limit = (abs(first) + abs(second)) * (type(x)(units) * UNIT[x.itemsize])
@@ -119,7 +119,7 @@ def _ql(d: Array, e: Array, z: Array | None) -> bool:
     for low in range(n):
         for tries in range(TRIES + 1):
             m = low
-            while m < n - 1 and _is_apart(e[m], d[m], d[m + 1]):
+            while m < n - 1 and _couples(e[m], d[m], d[m + 1]):
                 m += 1
             if m == low:
                 break
@@ -252,10 +252,10 @@ def _qr_steps(d: Array, e: Array, u: Array | None, v: Array | None) -> bool:
         for tries in range(TRIES + 1):
             low = k
             while low > 0 and not _is_small(d[low - 1]):
-                if not _is_apart(e[low], d[low - 1], d[low], 8):
+                if not _couples(e[low], d[low - 1], d[low], 8):
                     break
                 low -= 1
-            if low > 0 and _is_apart(e[low], d[low - 1], d[low], 8):
+            if low > 0 and _couples(e[low], d[low - 1], d[low], 8):
                 _cancel(d, e, u, low, k)
             if low == k:
                 break
