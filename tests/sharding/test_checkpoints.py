@@ -13,6 +13,11 @@ import lazyt
 from lazyt import nn
 from lazyt.errors import CheckpointError
 from lazyt.sharding import checkpoint
+from lazyt.sharding.checkpoint.formats import (
+    EmptyStateDictLoadPlanner,
+    dcp_to_torch_save,
+    torch_save_to_dcp,
+)
 from lazyt.sharding.checkpoint.metadata import MetadataIndex
 from tests.distributed.launching import BEGIN, finish, run, start
 
@@ -215,3 +220,30 @@ def test_damage_is_told(tmp_path: Path) -> None:
     told("no checkpoint, or an incomplete one")
     with pytest.raises(RuntimeError, match="must be specificed"):
         checkpoint.save({})
+
+
+def test_one_file_of_a_checkpoint_and_back(tmp_path: Path) -> None:
+    state: dict[str, Any] = {
+        "net": {"weight": lazyt.randn(3, 4), "empty": {}},
+        "list": [lazyt.arange(3), {"step": 4}],
+        "names": ["a", "b"],
+        "half": lazyt.ones(2, dtype=lazyt.bfloat16),
+    }
+    checkpoint.save(state, checkpoint_id=tmp_path / "many")
+    dcp_to_torch_save(tmp_path / "many", tmp_path / "one.pt")
+    found = lazyt.load(tmp_path / "one.pt")
+    assert str(found) == str(state) and found["half"].dtype is lazyt.bfloat16
+    torch_save_to_dcp(tmp_path / "one.pt", tmp_path / "again")
+    part = {"net": {"weight": lazyt.zeros(3, 4)}}
+    checkpoint.load(part, checkpoint_id=tmp_path / "again")
+    assert lazyt.equal(part["net"]["weight"], state["net"]["weight"])
+    for keys, wanted in (({"net.weight"}, {"net": {"weight"}}), ({"list"}, {"list": None})):
+        some: dict[str, Any] = {}
+        planner = EmptyStateDictLoadPlanner(keys=keys)
+        checkpoint.load(some, checkpoint_id=tmp_path / "many", planner=planner)
+        assert some.keys() == wanted.keys()
+    with pytest.raises(ValueError, match="has to be empty"):
+        checkpoint.load({"x": 1}, checkpoint_id=tmp_path / "many", planner=planner)
+    lazyt.save(lazyt.ones(2), tmp_path / "tensor.pt")
+    with pytest.raises(ValueError, match="holds a Tensor, not a dictionary"):
+        torch_save_to_dcp(tmp_path / "tensor.pt", tmp_path / "none")

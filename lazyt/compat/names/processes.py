@@ -16,6 +16,7 @@ _MESH = Served("lazyt.distributed.device_mesh")
 _PLACEMENTS = Served("lazyt.distributed.placements")
 _NEW = Served("lazyt.sharding.functional_collectives")
 _SAVED = Served("lazyt.sharding.checkpoint")
+_ONE_FILE = Served("lazyt.sharding.checkpoint.formats")
 _SHARDED = Served("lazyt.sharding.fully_shard")
 _WRAPPED = Served("lazyt.sharding.fsdp.fully_sharded")
 _SETTINGS = Served("lazyt.sharding.fsdp.settings")
@@ -106,12 +107,14 @@ MODULES: Table = {
     "distributed.checkpoint._consolidate_hf_safetensors": {_MANY: "consolidate_safetensors_files"},
     "distributed.checkpoint.default_planner": {
         _SAVED: "DefaultLoadPlanner DefaultSavePlanner",
-        _MANY: "_EmptyStateDictLoadPlanner",
+        _ONE_FILE: "_EmptyStateDictLoadPlanner=EmptyStateDictLoadPlanner",
     },
     "distributed.checkpoint.filesystem": {_SAVED: "FileSystemReader FileSystemWriter"},
     "distributed.checkpoint.format_utils": {
-        _MANY: """
-            _EmptyStateDictLoadPlanner _load_state_dict dcp_to_torch_save torch_save_to_dcp""",
+        _ONE_FILE: """
+            _EmptyStateDictLoadPlanner=EmptyStateDictLoadPlanner dcp_to_torch_save
+            torch_save_to_dcp""",
+        _SAVED: "_load_state_dict=load_state_dict",
     },
     "distributed.checkpoint.hf_storage": {
         _MANY: "HuggingFaceStorageReader HuggingFaceStorageWriter",
@@ -134,8 +137,7 @@ MODULES: Table = {
             set_optimizer_state_dict set_state_dict""",
     },
     "distributed.checkpoint.state_dict_loader": {
-        _SAVED: "load load_state_dict",
-        _MANY: "_load_state_dict",
+        _SAVED: "_load_state_dict=load_state_dict load load_state_dict",
     },
     "distributed.checkpoint.state_dict_saver": {_SAVED: "async_save save save_state_dict"},
     "distributed.checkpoint.stateful": {_SAVED: "Stateful"},

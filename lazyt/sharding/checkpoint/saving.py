@@ -306,11 +306,12 @@ def load(
     )
     plan = chosen.finish_plan(central[ranks.rank])
     ranks.step("reading", lambda: reader.read_data(plan, chosen).wait())
-    for key, value in list(state_dict.items()):
+    for key, found in states.items():
+        value = state_dict.get(key)
         if isinstance(value, Stateful):
-            value.load_state_dict(states[key])
+            value.load_state_dict(found)
         else:
-            state_dict[key] = states[key]
+            state_dict[key] = found
 
 
 def save_state_dict(
