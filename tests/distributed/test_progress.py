@@ -108,7 +108,17 @@ def test_large_messages_arrive_while_ranks_do_nothing(tmp_path: Path) -> None:
     assert [text.split() for text in texts] == [["over", "True"]] * 2
 
 
-def test_ranks_of_one_machine_have_no_thread(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param({"LOCAL_WORLD_SIZE": "2"}, id="one machine"),
+        pytest.param(
+            {"LOCAL_WORLD_SIZE": "1", "MPI4PY_RC_THREAD_LEVEL": "funneled"}, id="one thread"
+        ),
+    ],
+)
+def test_where_there_is_no_thread(tmp_path: Path, more: dict[str, str]) -> None:
+    """Between ranks of one machine, and where MPI may be called by one thread alone."""
     pytest.importorskip("mpi4py")
-    texts = run(IDLE, 2, tmp_path, LOCAL_WORLD_SIZE="2", IDLE="0.05")
+    texts = run(IDLE, 2, tmp_path, IDLE="0.05", **more)
     assert [text.split()[-1] for text in texts] == ["False"] * 2

@@ -164,22 +164,27 @@ class MpiCommunicator:
 
     Args:
         comm: mpi4py's, which this object owns.
-        is_far: whether some of its ranks may be on other machines.
+        is_far: whether some of its ranks may be on other machines, and a thread may move on what is
+            under way to them.
     """
 
     def __init__(self, comm: Any, is_far: bool) -> None:
         self._mpi = load()
         self._comm = comm
         self._is_far = is_far
-        self.rank, self.size = comm.Get_rank(), comm.Get_size()
+        with _lock:
+            self.rank, self.size = comm.Get_rank(), comm.Get_size()
 
     @staticmethod
     def world() -> MpiCommunicator:
         """All processes."""
+        MPI = load()
         with _lock:
-            comm = load().COMM_WORLD.Dup()
-        comm.Set_errhandler(load().ERRORS_RETURN)
-        return MpiCommunicator(comm, _count_here(comm) < comm.Get_size())
+            comm = MPI.COMM_WORLD.Dup()
+            comm.Set_errhandler(MPI.ERRORS_RETURN)
+            is_far = _count_here(comm) < comm.Get_size()
+            # Calls of several threads are allowed, one at a time.
+            return MpiCommunicator(comm, is_far and MPI.Query_thread() >= MPI.THREAD_SERIALIZED)
 
     def part(self, ranks: Sequence[int], tag: int) -> MpiCommunicator:
         """The group of some ranks, all of which call this and nobody else."""
