@@ -6,8 +6,8 @@ import os
 from collections.abc import Collection, Mapping
 from typing import Any
 
-import lazyt
 from lazyt import serialization
+from lazyt.functional import namespace as lazyt
 from lazyt.sharding.checkpoint.metadata import Metadata, TensorStorageMetadata
 from lazyt.sharding.checkpoint.planners import DefaultLoadPlanner, Path
 from lazyt.sharding.checkpoint.saving import load, save
