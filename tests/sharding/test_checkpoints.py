@@ -13,12 +13,9 @@ import lazyt
 from lazyt import nn
 from lazyt.errors import CheckpointError
 from lazyt.sharding import checkpoint
-from lazyt.sharding.checkpoint.formats import (
-    EmptyStateDictLoadPlanner,
-    dcp_to_torch_save,
-    torch_save_to_dcp,
-)
+from lazyt.sharding.checkpoint.formats import dcp_to_torch_save, torch_save_to_dcp
 from lazyt.sharding.checkpoint.metadata import MetadataIndex
+from lazyt.sharding.checkpoint.planners import EmptyStateDictLoadPlanner
 from tests.distributed.launching import BEGIN, finish, run, start
 
 #: A model, divided or not, and its optimizer; some steps; hashes.

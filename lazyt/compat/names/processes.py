@@ -17,6 +17,7 @@ _PLACEMENTS = Served("lazyt.distributed.placements")
 _NEW = Served("lazyt.sharding.functional_collectives")
 _SAVED = Served("lazyt.sharding.checkpoint")
 _ONE_FILE = Served("lazyt.sharding.checkpoint.formats")
+_PLANNERS = Served("lazyt.sharding.checkpoint.planners")
 _SHARDED = Served("lazyt.sharding.fully_shard")
 _WRAPPED = Served("lazyt.sharding.fsdp.fully_sharded")
 _SETTINGS = Served("lazyt.sharding.fsdp.settings")
@@ -107,13 +108,12 @@ MODULES: Table = {
     "distributed.checkpoint._consolidate_hf_safetensors": {_MANY: "consolidate_safetensors_files"},
     "distributed.checkpoint.default_planner": {
         _SAVED: "DefaultLoadPlanner DefaultSavePlanner",
-        _ONE_FILE: "_EmptyStateDictLoadPlanner=EmptyStateDictLoadPlanner",
+        _PLANNERS: "_EmptyStateDictLoadPlanner=EmptyStateDictLoadPlanner",
     },
     "distributed.checkpoint.filesystem": {_SAVED: "FileSystemReader FileSystemWriter"},
     "distributed.checkpoint.format_utils": {
-        _ONE_FILE: """
-            _EmptyStateDictLoadPlanner=EmptyStateDictLoadPlanner dcp_to_torch_save
-            torch_save_to_dcp""",
+        _ONE_FILE: "dcp_to_torch_save torch_save_to_dcp",
+        _PLANNERS: "_EmptyStateDictLoadPlanner=EmptyStateDictLoadPlanner",
         _SAVED: "_load_state_dict=load_state_dict",
     },
     "distributed.checkpoint.hf_storage": {
@@ -126,7 +126,7 @@ MODULES: Table = {
     },
     "distributed.checkpoint.optimizer": {_MANY: "load_sharded_optimizer_state_dict"},
     "distributed.checkpoint.planner": {
-        Served("lazyt.sharding.checkpoint.planners"): """
+        _PLANNERS: """
             BytesIOWriteData LoadItemType LoadPlan LoadPlanner ReadItem SavePlan SavePlanner
             TensorWriteData WriteItem WriteItemType""",
     },

@@ -3,66 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from lazyt import serialization
-from lazyt.functional import namespace as lazyt
-from lazyt.sharding.checkpoint.metadata import Metadata, TensorStorageMetadata
-from lazyt.sharding.checkpoint.planners import DefaultLoadPlanner, Path
+from lazyt.sharding.checkpoint.planners import EmptyStateDictLoadPlanner
 from lazyt.sharding.checkpoint.saving import load, save
 
-__all__ = ["EmptyStateDictLoadPlanner", "dcp_to_torch_save", "torch_save_to_dcp"]
-
-
-class EmptyStateDictLoadPlanner(DefaultLoadPlanner):
-    """Fills an empty state dict with all that a checkpoint holds, as whole tensors.
-
-    Args:
-        keys: load what is below these names alone; everything for None.
-    """
-
-    def __init__(self, keys: Collection[str] | None = None, *args: Any, **kwargs: Any) -> None:
-        self.keys = keys
-        super().__init__(*args, **kwargs)
-
-    def _is_wanted(self, path: Path) -> bool:
-        names = {".".join(map(str, path[: end + 1])) for end in range(len(path))}
-        return self.keys is None or not names.isdisjoint(self.keys)
-
-    def set_up_planner(
-        self, state_dict: dict[str, Any], metadata: Metadata | None = None,
-        is_coordinator: bool = False,
-    ) -> None:  # fmt: skip
-        """Begins: puts in what the checkpoint names. Raises ValueError for a state dict that holds
-        something."""
-        if state_dict:
-            raise ValueError("the state dict is filled with all that there is, and has to be empty")
-        assert metadata is not None
-        whole: dict[Any, Any] = {}
-        for name, entry in metadata.state_dict_metadata.items():
-            path = (metadata.planner_data or {}).get(name, (name,))
-            if not self._is_wanted(path):
-                continue
-            at = whole
-            for key in path[:-1]:
-                at = at.setdefault(key, {})
-            at[path[-1]] = (
-                lazyt.empty(entry.size, dtype=entry.properties.dtype)
-                if isinstance(entry, TensorStorageMetadata)
-                else None
-            )
-        state_dict.update({key: _with_lists(value) for key, value in whole.items()})
-        super().set_up_planner(state_dict, metadata, is_coordinator)
-
-
-def _with_lists(value: Any) -> Any:
-    """Lists in the place of dictionaries with their numbers."""
-    if not isinstance(value, dict):
-        return value
-    found = {key: _with_lists(item) for key, item in value.items()}
-    is_list = found and list(found) == list(range(len(found)))
-    return list(found.values()) if is_list else found
+__all__ = ["dcp_to_torch_save", "torch_save_to_dcp"]
 
 
 def dcp_to_torch_save(
