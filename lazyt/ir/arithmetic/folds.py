@@ -17,6 +17,8 @@ from lazyt.ir.op import reduction_runs
 from lazyt.ir.scalar import FUNCTIONS
 
 Array = np.ndarray[Any, Any]
+#: Elements of a product of matrices that are computed together.
+_TOGETHER = 1 << 14
 _FOLDS = {
     "sum": "add", "prod": "mul", "max": "maximum", "min": "minimum",
     "any": "logical_or", "all": "logical_and",
@@ -108,6 +110,31 @@ def contract(
         return np.ascontiguousarray(np.moveaxis(flat, -1, 0))
 
     total = np.zeros(shape, left.dtype)
-    for a, b in zip(spread(left, left_labels), spread(right, right_labels)):
+    if total.size:
+        first, second = spread(left, left_labels), spread(right, right_labels)
+        axis = int(np.argmax(shape)) if shape else 0
+        for part in _parts(shape, axis):
+            total[part] = _accumulated(_taken(first, part), _taken(second, part), total[part])
+    return total
+
+
+def _parts(shape: tuple[int, ...], axis: int) -> list[tuple[slice, ...]]:
+    """Parts of an array along an axis, each of which a cache holds."""
+    if not shape:
+        return [()]
+    rows = max(_TOGETHER * shape[axis] // math.prod(shape), 1)
+    starts = range(0, shape[axis], rows)
+    return [(slice(None),) * axis + (slice(start, start + rows),) for start in starts]
+
+
+def _taken(operand: Array, part: tuple[slice, ...]) -> Array:
+    """What an operand, whose first axis is the summed one, has for a part of the result."""
+    if part and operand.shape[len(part)] == 1:
+        return operand
+    return operand[(slice(None), *part)]
+
+
+def _accumulated(left: Array, right: Array, total: Array) -> Array:
+    for a, b in zip(left, right):
         total = fused_multiply_add(a, b, total)
     return total

@@ -4,12 +4,13 @@ In float32 the product is exact in float64, and the sum only has to be rounded t
 exact one would be. In float64 the product is exact in two parts (Dekker, "A floating-point
 technique for extending the available precision", 1971), and the three parts are added with one
 rounding to odd before the last one (Boldo and Melquiond, "Emulation of FMA and correctly rounded
-sums using proved algorithms", 2008).
+sums: proved algorithms using rounding to odd", 2008).
 Numbers so large or small that parts of products would be lost are scaled first.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,6 @@ def fused_multiply_add(a: Any, b: Any, c: Any) -> Array:
         return _single(a, b, c)
     if a.dtype != np.float64:
         return np.asarray(a * b + c)
-    a, b, c = np.broadcast_arrays(a, b, c)
     return _double(a, b, c)
 
 
@@ -44,10 +44,9 @@ def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
 def _to_odd(total: Array, rest: Array) -> Array:
     """``total + rest``, where ``rest`` was lost to rounding, with an odd last bit: to round that
     again, to fewer bits, is to round the exact sum."""
-    bits = total.view(np.int64)
-    wrong = (rest != 0) & (bits & 1 == 0) & np.isfinite(total)
-    away = (rest > 0) == (total > 0)
-    return np.asarray(bits + np.where(wrong, np.where(away, 1, -1), 0)).view(np.float64)
+    rounded = rest != 0
+    beyond = rounded & ((rest < 0) != (total < 0))
+    return np.asarray((total.view(np.int64) - beyond) | rounded).view(np.float64)
 
 
 def _single(a: Array, b: Array, c: Array) -> Array:
@@ -67,12 +66,22 @@ def _single(a: Array, b: Array, c: Array) -> Array:
 def _double(a: Array, b: Array, c: Array) -> Array:
     high, low = _product(a, b)
     found = _sum(high, low, c)
-    size = abs(high)
-    usual = (size > _LEAST) & (size < _MOST) & (abs(c) < _MOST)
-    usual &= (abs(a) < _MOST_FACTOR) & (abs(b) < _MOST_FACTOR)
-    if not usual.all():
+    if not _all_between(high, _LEAST, _MOST) or not all(
+        _all_between(x, -1.0, most)
+        for x, most in ((a, _MOST_FACTOR), (b, _MOST_FACTOR), (c, _MOST))
+    ):
+        a, b, c, high = np.broadcast_arrays(a, b, c, high)
+        size = abs(high)
+        usual = (size > _LEAST) & (size < _MOST) & (abs(c) < _MOST)
+        usual &= (abs(a) < _MOST_FACTOR) & (abs(b) < _MOST_FACTOR)
         found[~usual] = _unusual(a[~usual], b[~usual], c[~usual])
     return found
+
+
+def _all_between(x: Array, least: float, most: float) -> bool:
+    """Whether the sizes of all numbers are above one and below another; of NaN they are not."""
+    size = abs(x)
+    return bool(size.min(initial=math.inf) > least and size.max(initial=0.0) < most)
 
 
 def _sum(high: Array, low: Array, c: Array) -> Array:
