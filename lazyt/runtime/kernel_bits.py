@@ -67,6 +67,8 @@ class KernelBits:
 
     def __call__(self, node: Node, *arrays: Array) -> Any:
         """The value of a node."""
+        if node.op.name == "linalg":
+            return self._factorized(node, *arrays)
         if node.op.name != "map" or all(map(is_exact, applied(node.params))):
             return ordered(node, *arrays)
         expr = self._expressions.get(node.params)
@@ -75,6 +77,14 @@ class KernelBits:
                 self.forget()
             expr = self._expressions[node.params] = self._exchanged(node.params)
         return node.op.evaluate(SimpleNamespace(params=expr, shape=node.shape), *arrays)
+
+    def _factorized(self, node: Node, *arrays: Array) -> Array:
+        """Results of matrices beside each other; a determinant's logarithm is that of kernels."""
+        from lazyt.ir.factorizations.evaluation import evaluate
+
+        name, call = f"lz_log_{node.dtype.compute.suffix}", self._library.call
+        found = evaluate(*node.params, *arrays, log=lambda x: call(name, x))
+        return np.concatenate([part.reshape(*node.shape[:-1], -1) for part in found], -1)
 
     def forget(self) -> None:
         """Reads all functions again, of which some may have been defined anew."""

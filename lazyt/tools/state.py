@@ -257,7 +257,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "plan.dynamic_shapes": {"_families": (_PLANNING, "graphs that differ by sizes only")},
     "plan.explain": {"_history": (_PLANNING, "graphs that were compiled, for reasons of new ones")},
     "plan.fallback.interpreter": {
-        "evaluate": ("atomic", "memo: C functions that were read, and expressions of them"),
+        "_real": ("atomic", "memo: C functions that were read, and expressions of them"),
     },
     "plan.generic": {
         "_exact_library": (

@@ -28,13 +28,21 @@ SWEEPS = 40
 SMALL = {4: np.float32(2.0**-28), 8: np.float64(2.0**-58)}
 
 
-def evaluate(routine: str, mode: str, *arrays: Array) -> list[Array]:
-    """The results of a routine on matrices in the last two axes, for each batch element."""
+def evaluate(
+    routine: str, mode: str, *arrays: Array, log: Callable[[Array], Array] | None = None
+) -> list[Array]:
+    """The results of a routine on matrices in the last two axes, for each batch element.
+
+    ``log`` is the logarithm that ``slogdet`` takes; its meaning by default.
+    """
     lead = arrays[0].shape[:-2]
     count = int(np.prod(lead, dtype=np.int64))
     flat = [array.reshape(count, *array.shape[-2:]) for array in arrays]
     with np.errstate(all="ignore"):
-        found = _ROUTINES[routine](MODES[routine][mode], *flat)
+        if routine == "slogdet":
+            found = _log_determinant(flat[0], log or _log)
+        else:
+            found = _ROUTINES[routine](MODES[routine][mode], *flat)
     return [part.reshape((*lead, *part.shape[1:])) for part in found]
 
 
@@ -144,19 +152,19 @@ def _determinant(mode: int, a: Array) -> list[Array]:
     return [size]
 
 
-def _log_determinant(mode: int, a: Array) -> list[Array]:
+def _log_determinant(a: Array, log: Callable[[Array], Array]) -> list[Array]:
     packed, sign = _pivoted(a)
     size = np.zeros(len(a), a.dtype)
     for j in range(a.shape[-1]):
         value = packed[:, j, j]
         sign = np.where(value < 0, -sign, sign)
-        size = size + _log(np.abs(value))
+        size = size + log(np.abs(value))
     sign = np.where((size == -np.inf) | np.isnan(size), a.dtype.type(0), sign)
     return [sign, size]
 
 
 def _log(x: Array) -> Array:
-    """The logarithm, as kernels have it."""
+    """The logarithm."""
     from lazyt.ir.scalar import FUNCTIONS
 
     found: Array = FUNCTIONS["log"].evaluate(x)
@@ -482,7 +490,7 @@ def _pinv(mode: int, a: Array, limits: Array) -> list[Array]:
 
 _ROUTINES: dict[str, Callable[..., list[Array]]] = {
     "cholesky": _cholesky, "triangular": _triangular, "lu": _lu, "solve": _solve,
-    "inv": _inverse, "det": _determinant, "slogdet": _log_determinant, "qr": _qr,
+    "inv": _inverse, "det": _determinant, "qr": _qr,
     "gelsy": _gelsy, "eigh": _eigh, "svd": _svd,
     "pinv": _pinv,
 }  # fmt: skip
