@@ -140,23 +140,27 @@ class _Function:
         self.result = _type_of(node.decl.type.type)
         self.parameters: list[tuple[str, np.dtype[Any]]] = []
         self.pointers: list[int] = []
-        for number, item in enumerate(node.decl.type.args.params):
+        arguments = node.decl.type.args
+        for number, item in enumerate(arguments.params if arguments is not None else ()):
             kind = item.type
             if isinstance(kind, c_ast.PtrDecl):
                 self.pointers.append(number)
                 kind = kind.type
             found = _type_of(kind)
-            assert found is not None
+            if found is None:
+                raise SourceError(f"{self.name}: a function of numbers takes numbers")
             self.parameters.append((item.name, found))
 
 
 def _type_of(node: Any) -> np.dtype[Any] | None:
     """The dtype of a declared type, None for void."""
-    names = node.type.names
+    names = getattr(getattr(node, "type", None), "names", None)
     if names == ["void"]:
         return None
-    if names[-1] not in _DTYPES or len(names) > 1:
-        raise SourceError(f"a function of numbers has no type {' '.join(names)}")
+    if names is None or names[-1] not in _DTYPES or len(names) > 1:
+        raise SourceError(
+            f"a function of numbers has no type {' '.join(names or ['of this kind'])}"
+        )
     found: np.dtype[Any] = _DTYPES[names[-1]]
     return found
 
@@ -338,6 +342,8 @@ class _Run:
         """A declaration, with its value."""
         if isinstance(node.type, c_ast.ArrayDecl):
             kind = _type_of(node.type.type)
+            if not isinstance(node.init, c_ast.InitList):
+                raise SourceError(f"{self.function.name}: arrays are tables of constants")
             numbers = [self.value(item, None) for item in node.init.exprs]
             self.tables[node.name] = np.array(numbers).astype(kind)
             return
@@ -449,7 +455,10 @@ class _Run:
             values = [self.value(item, at) for item in node.exprs]
             return values[-1]
         if isinstance(node, c_ast.ArrayRef):
-            return np.take(self.tables[node.name.name], self.value(node.subscript, at), mode="clip")
+            table = self.tables.get(getattr(node.name, "name", ""))
+            if table is None:
+                raise SourceError(f"{self.function.name}: arrays are tables of constants")
+            return np.take(table, self.value(node.subscript, at), mode="clip")
         raise SourceError(f"{self.function.name}: {type(node).__name__} in a function of numbers")
 
     def unary(self, node: c_ast.UnaryOp, at: Any) -> Any:

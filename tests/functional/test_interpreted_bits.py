@@ -198,10 +198,11 @@ def test_sums_and_products_have_kernels_bits(dtype: DType) -> None:
     compare(ops.scan("sum", x, 1))
 
 
-@pytest.mark.lazy
-def test_loops_have_kernels_bits() -> None:
+@pytest.mark.parametrize("factor", [1.0, 1 + 0.3j])
+def test_loops_have_kernels_bits(factor: complex) -> None:
     def steps() -> list[lazyt.Tensor]:
         start, rows = lazyt.linspace(-1, 1, 5), lazyt.linspace(0, 2, 200).reshape(40, 5)
+        start, rows = start * factor, rows * factor
 
         def step(carry: lazyt.Tensor, x: lazyt.Tensor) -> tuple[lazyt.Tensor, lazyt.Tensor]:
             carry = (carry * 0.9 + x.sin()).tanh()
