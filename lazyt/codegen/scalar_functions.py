@@ -38,11 +38,13 @@ def define_scalar(
 
     Args:
         name: lower case letters, digits and ``_``, as IR text and C have it.
-        evaluate: its meaning on NumPy arrays; its parameters are the function's, by name.
+        evaluate: its meaning on NumPy arrays, by which results are checked; its parameters are the
+            function's, by name.
         c: a C expression of these parameters, or statements that end in ``return``. ``@S`` stands
             for the suffix of the type, which is ``f32`` or ``f64`` and decides which helpers are
-            called: ``lz_exp_@S(x)``. ``@{a|b}`` is a for 32 bits, and b for 64. Where results are
-            to have the bits of the interpreter, these are the same operations in the same order.
+            called: ``lz_exp_@S(x)``. ``@{a|b}`` is a for 32 bits, and b for 64. Without a compiler
+            the text is run on arrays where it has arithmetic, conditions and loops alone, and
+            ``evaluate`` in its place elsewhere.
         derivative: given the arguments as expressions, and the result behind them, one expression
             for each argument (of a function of one, no tuple); None for one that is zero.
         reason: where there is no derivative, why; the user reads it.
