@@ -22,7 +22,6 @@ from lazyt.handle.hooks import capturing
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bfloat16, decode_bfloat16, int64
 from lazyt.ir.graph import Node, topological
-from lazyt.runtime.interpreter import interpret
 
 Condition = Callable[[Node], Node]
 
@@ -65,7 +64,9 @@ def all_hold(conditions: Sequence[Node], operands: Sequence[Node], reason: str) 
     pending.realize_now(wanted, reason)
     order = topological(flags, lambda node: node.data is not None)
     if sum([node.size for node in order]) <= _FEW:
-        return all(value.item() for value in interpret(flags))
+        from lazyt.plan.fallback.interpreter import values_of
+
+        return all(value.item() for value in values_of(flags))
     pending.realize_now(flags, reason)
     return all(node.data.as_numpy(node.dtype, ()).item() for node in flags)
 

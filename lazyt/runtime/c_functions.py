@@ -187,10 +187,6 @@ class Library:
         self._sections = sections
         self._functions: dict[str, tuple[_Function, dict[str, _Function]]] = {}
 
-    def forget(self) -> None:
-        """Reads functions again: some may have been defined anew."""
-        self._functions.clear()
-
     def call(self, name: str, *arrays: Any) -> Array:
         """What the function ``name`` is of arrays that broadcast, element by element.
 

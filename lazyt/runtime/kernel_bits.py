@@ -9,8 +9,9 @@ exact, or in an order that NumPy has as well: those nodes have their ops' rules.
 from __future__ import annotations
 
 import dataclasses
+from functools import cached_property
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +19,9 @@ from lazyt.errors import SourceError
 from lazyt.ir.arithmetic.folds import contract, reduce_axes
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Call, Expr, ScalarFunction, applied, post_order
-from lazyt.runtime.c_functions import Library, Sections
+
+if TYPE_CHECKING:
+    from lazyt.runtime.c_functions import Library, Sections
 
 Array = np.ndarray[Any, Any]
 
@@ -62,8 +65,15 @@ class KernelBits:
     """
 
     def __init__(self, sections: Sections) -> None:
-        self._library = Library(sections)
+        self._sections = sections
         self._expressions: dict[Expr, Expr] = {}
+
+    @cached_property
+    def _library(self) -> Library:
+        """The functions, for which C is read: most graphs need none."""
+        from lazyt.runtime.c_functions import Library
+
+        return Library(self._sections)
 
     def __call__(self, node: Node, *arrays: Array) -> Any:
         """The value of a node."""
@@ -82,14 +92,14 @@ class KernelBits:
         """Results of matrices beside each other; a determinant's logarithm is that of kernels."""
         from lazyt.ir.factorizations.evaluation import evaluate
 
-        name, call = f"lz_log_{node.dtype.compute.suffix}", self._library.call
-        found = evaluate(*node.params, *arrays, log=lambda x: call(name, x))
+        name = f"lz_log_{node.dtype.compute.suffix}"
+        found = evaluate(*node.params, *arrays, log=lambda x: self._library.call(name, x))
         return np.concatenate([part.reshape(*node.shape[:-1], -1) for part in found], -1)
 
     def forget(self) -> None:
         """Reads all functions again, of which some may have been defined anew."""
         self._expressions.clear()
-        self._library.forget()
+        self.__dict__.pop("_library", None)
 
     def _exchanged(self, root: Expr) -> Expr:
         """An expression whose functions are evaluated as kernels do."""
