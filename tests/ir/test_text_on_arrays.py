@@ -138,7 +138,8 @@ def test_a_function_behind_a_choice_runs_for_those_that_need_it() -> None:
     ],
 )
 def test_arithmetic_has_the_types_of_c(text: str, wanted: float) -> None:
-    assert run(f"lz_f64 f(lz_i32 x) {{ return {text}; }}", np.array([3], np.int32)).tolist() == [wanted]
+    found = run(f"lz_f64 f(lz_i32 x) {{ return {text}; }}", np.array([3], np.int32))
+    assert found.tolist() == [wanted]
 
 
 def test_floats_are_rounded_to_their_type_at_every_step() -> None:
