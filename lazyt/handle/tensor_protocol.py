@@ -25,7 +25,7 @@ from lazyt.handle.layout import strided
 from lazyt.handle.storage import Storage, raw
 from lazyt.handle.tape import AccumulateGrad, boundaries
 from lazyt.handle.tensor import Tensor
-from lazyt.handle.views import contiguous_strides
+from lazyt.handle.views import Permute, contiguous_strides
 from lazyt.ir.dtypes import DType, dtype_by_name, float32
 from lazyt.ir.graph import Node, Shape
 from lazyt.runtime import events
@@ -514,8 +514,23 @@ def realize(*tensors: Tensor) -> None:
             hint = ": realize(*tensors)" if isinstance(tensor, list | tuple) else ""
             raise TypeError(f"realize expects tensors, not {type(tensor).__name__}{hint}")
     if capturing() is None:  # a captured function computes everything at its end
-        nodes = [part.node for tensor in tensors for part in _parts(tensor)]
+        parts = [part for tensor in tensors for part in _parts(tensor)]
+        nodes = [*map(_computed, parts)]
         pending.realize_nodes([node for node in nodes if not has_no_values(node)])
+        for part, node in zip(parts, nodes, strict=True):
+            if part._view is not None and node is part._storage.node:
+                part._view.forget()  # so that it keeps no graph alive
+
+
+def _computed(tensor: Tensor) -> Node:
+    """The node that computing a tensor computes: what its memory holds, where the tensor is that
+    with its axes in another order, else its value."""
+    view = tensor._view
+    if view is None or tensor._storage.share is not None or hook.watcher is not None:
+        return tensor.node
+    if all(type(step) is Permute for step in view.steps):
+        return tensor._storage.node
+    return tensor.node
 
 
 def _parts(tensor: Any) -> Sequence[Tensor]:
@@ -571,7 +586,7 @@ def explain(*tensors: Any) -> Explanation:
     for given in tensors:
         if not isinstance(given, Tensor):
             raise DTypeError(f"explain() takes tensors, not {type(given).__name__}")
-    return planning.explain([part.node for tensor in tensors for part in _parts(tensor)])
+    return planning.explain([_computed(part) for tensor in tensors for part in _parts(tensor)])
 
 
 @method("explain")

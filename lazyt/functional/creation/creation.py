@@ -45,7 +45,16 @@ from lazyt.handle.function_table import declare, function
 from lazyt.handle.layout import dense_strides, is_dense, strided, strides_in
 from lazyt.handle.tensor import Size, Tensor
 from lazyt.handle.views import contiguous_strides
-from lazyt.ir.dtypes import DType, bool_, complex128, float32, float64, int64, package_name
+from lazyt.ir.dtypes import (
+    DType,
+    bool_,
+    complex128,
+    float32,
+    float64,
+    int32,
+    int64,
+    package_name,
+)
 from lazyt.ir.graph import Node, Shape
 from lazyt.tracing.symbolic_numbers import is_symbolic
 
@@ -780,6 +789,7 @@ def eye(
         if size < 0:
             raise LazytError(f"{name} must be greater or equal to 0, got {size}")
     wanted = _dtype_of(dtype, out, (0.0,))
-    rows = ops.reshape(ops.iota(n), (n, 1))
-    node = ops.apply("eq", rows, ops.iota(columns))
+    narrow = int32 if max(n, columns) < 2**31 else int64  # twice as many fit into a vector
+    rows = ops.reshape(ops.cast(ops.iota(n), narrow), (n, 1))
+    node = ops.apply("eq", rows, ops.cast(ops.iota(columns), narrow))
     return _made(ops.cast(node, wanted), out, requires_grad, place)

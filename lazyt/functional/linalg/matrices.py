@@ -307,8 +307,10 @@ def _embedded(node: Node, offset: int) -> Node:
     """Vectors along the last axis put on the diagonal ``offset`` of zero matrices."""
     n = node.shape[-1]
     size = n + abs(offset)
+    narrow = int32 if size < 2**31 else int64  # twice as many fit into a vector
     rows = ops.reshape(ops.iota(size), (size, 1))
-    on_diagonal = ops.apply("eq", ops.iota(size), _shifted(rows, offset))
+    rows, along = (ops.cast(node, narrow) for node in (_shifted(rows, offset), ops.iota(size)))
+    on_diagonal = ops.apply("eq", along, rows)
     low = offset if offset > 0 else 0
     lead = len(node.shape) - 1
     padded = ops.pad(
