@@ -504,17 +504,22 @@ _PADE = (
     10559470521600, 670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1,
 )  # fmt: skip
 _PADE_NORM = 5.371920351148152
+#: The same of order 7, to single precision.
+_SHORT_PADE = (17297280, 8648640, 1995840, 277200, 25200, 1512, 56, 1)
+_SHORT_NORM = 3.92572478313866
 
 
 def _exponential(mode: str, a: Array) -> list[Array]:
-    """In double precision; a matrix of values that are not finite gives NaN. All together: where
-    one takes fewer squarings than others, its result stays."""
+    """Computed in double precision; a matrix of values that are not finite gives NaN. All together:
+    where one takes fewer squarings than others, its result stays."""
+    single = a.dtype.itemsize == (8 if a.dtype.kind == "c" else 4)
+    most, pade = (_SHORT_NORM, _short_pade) if single else (_PADE_NORM, _pade)
     x = a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)
     norm = np.abs(x).sum(-2).max(-1, initial=0)
     finite = np.isfinite(norm)
     x, norm = np.where(finite[..., None, None], x, 0), np.where(finite, norm, 0)
-    wanted = np.ceil(np.log2(np.maximum(norm, _PADE_NORM) / _PADE_NORM)).astype(np.int64)
-    result = _pade(x / np.ldexp(1.0, wanted)[..., None, None])
+    wanted = np.ceil(np.log2(np.maximum(norm, most) / most)).astype(np.int64)
+    result = pade(x / np.ldexp(1.0, wanted)[..., None, None])
     for done in range(int(wanted.max(initial=0))):
         again = (wanted > done)[..., None, None]
         result = np.where(again, np.where(again, result, 0) @ result, result)
@@ -532,6 +537,19 @@ def _pade(a: Array) -> Array:
     odd = a6 @ (c[13] * a6 + c[11] * a4 + c[9] * a2) + c[7] * a6 + c[5] * a4 + c[3] * a2
     even = a6 @ (c[12] * a6 + c[10] * a4 + c[8] * a2) + c[6] * a6 + c[4] * a4 + c[2] * a2
     u, v = a @ (odd + c[1] * one), even + c[0] * one
+    found: Array = np.linalg.solve(v - u, v + u)
+    return found
+
+
+def _short_pade(a: Array) -> Array:
+    """The approximant of order 7."""
+    one = np.eye(a.shape[-1])
+    a2 = a @ a
+    a4 = a2 @ a2
+    a6 = a4 @ a2
+    c = [float(x) for x in _SHORT_PADE]
+    u = a @ (a6 + c[5] * a4 + c[3] * a2 + c[1] * one)
+    v = c[6] * a6 + c[4] * a4 + c[2] * a2 + c[0] * one
     found: Array = np.linalg.solve(v - u, v + u)
     return found
 

@@ -31,7 +31,7 @@ from lazyt.handle.hooks import capturing
 from lazyt.handle.layout import dense_strides
 from lazyt.handle.tape import titled
 from lazyt.handle.tensor import Tensor
-from lazyt.ir.dtypes import bool_, float64, int32, int64
+from lazyt.ir.dtypes import bool_, float32, float64, int32, int64
 from lazyt.ir.graph import Node, Shape, topological
 from lazyt.ir.scalar import Expr, call, const
 
@@ -210,20 +210,23 @@ def triu(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
 
 def _row_start(row: Expr, width: Expr) -> Expr:
     """Where a row begins in a triangle of rows of ``width`` elements and each time one more."""
-    pairs = call("floordiv", call("mul", row, call("sub", row, const(1, int64))), const(2, int64))
+    one, two = const(1, row.dtype), const(2, row.dtype)
+    pairs = call("floordiv", call("mul", row, call("sub", row, one)), two)
     return call("add", call("mul", row, width), pairs)
 
 
 def _row_of(place: Expr, width: Expr) -> Expr:
     """The row in which a place of such a triangle lies: the root of a square, put right by one."""
-    odd = call("sub", call("mul", width, const(2, int64)), const(1, int64))
-    square = call("add", call("mul", odd, odd), call("mul", place, const(8, int64)))
-    root = call("sqrt", call("cast", square, dtype=float64))
-    near = call("mul", call("sub", root, call("cast", odd, dtype=float64)), const(0.5, float64))
-    row = call("cast", near, dtype=int64)
+    one, two, eight = (const(n, place.dtype) for n in (1, 2, 8))
+    real = float32 if place.dtype is int32 else float64  # either errs by less than one
+    odd = call("sub", call("mul", width, two), one)
+    square = call("add", call("mul", odd, odd), call("mul", place, eight))
+    root = call("sqrt", call("cast", square, dtype=real))
+    near = call("mul", call("sub", root, call("cast", odd, dtype=real)), const(0.5, real))
+    row = call("cast", near, dtype=place.dtype)
     above = call("gt", _row_start(row, width), place)
-    row = call("where", above, call("sub", row, const(1, int64)), row)
-    following = call("add", row, const(1, int64))
+    row = call("where", above, call("sub", row, one), row)
+    following = call("add", row, one)
     below = call("le", _row_start(following, width), place)
     return call("where", below, following, row)
 
@@ -237,23 +240,25 @@ def _triangle_positions(row: int, col: int, offset: int) -> tuple[Node, Node]:
     growing = max(0, min(row, col - offset) - first)  # rows, each longer than the one before
     fewer = growing * width + growing * (growing - 1) // 2
     count = fewer + (row - first - growing) * col
-    place = ops.iota(count)
-    whole = [constant_of(n, int64) for n in (first + growing - fewer // col, fewer % col, col)]
+    # The largest number on the way is a square: of numbers of 32 bits twice as many are a vector.
+    dtype = int32 if 8 * count + (2 * width + 8) ** 2 < 2**31 else int64
+    place = ops.cast(ops.iota(count), dtype)
+    whole = [constant_of(n, dtype) for n in (first + growing - fewer // col, fewer % col, col)]
     spot = ops.apply("sub", place, whole[1])
     full = (
         ops.apply("add", ops.apply("floordiv", spot, whole[2]), whole[0]),
         ops.apply("mod", spot, whole[2]),
     )
     if not growing:
-        return full
-    wide = constant_of(width, int64)
-    turn = mapped(_row_of, (place, wide), int64, None)
-    rows = ops.apply("add", turn, constant_of(first, int64))
-    columns = ops.apply("sub", place, mapped(_row_start, (turn, wide), int64, None))
+        return full[0], full[1]
+    wide = constant_of(width, dtype)
+    turn = mapped(_row_of, (place, wide), dtype, None)
+    rows = ops.apply("add", turn, constant_of(first, dtype))
+    columns = ops.apply("sub", place, mapped(_row_start, (turn, wide), dtype, None))
     if count == fewer:
         return rows, columns
-    early = ops.apply("lt", place, constant_of(fewer, int64))
-    return choose(early, rows, full[0], int64), choose(early, columns, full[1], int64)
+    early = ops.apply("lt", place, constant_of(fewer, dtype))
+    return choose(early, rows, full[0], dtype), choose(early, columns, full[1], dtype)
 
 
 def _triangle_indices(
@@ -273,7 +278,7 @@ def _triangle_indices(
     else:  # the lower triangle of the matrix from its other end
         lower = _triangle_positions(row, col, col - row - offset)
         ends = constant_of(row - 1, int64), constant_of(col - 1, int64)
-        flipped = [ops.flip(node, (0,)) for node in lower]
+        flipped = [ops.flip(ops.cast(node, int64), (0,)) for node in lower]
         pair = ops.apply("sub", ends[0], flipped[0]), ops.apply("sub", ends[1], flipped[1])
     both = ops.concat([ops.reshape(node, (1, *node.shape)) for node in pair], 0)
     return fresh(ops.cast(both, wanted), False, check_device(device))
