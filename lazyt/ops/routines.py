@@ -517,11 +517,15 @@ def _exponential(mode: str, a: Array) -> list[Array]:
     x = a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)
     norm = np.abs(x).sum(-2).max(-1, initial=0)
     finite = np.isfinite(norm)
-    x, norm = np.where(finite[..., None, None], x, 0), np.where(finite, norm, 0)
+    if not finite.all():
+        x, norm = np.where(finite[..., None, None], x, 0), np.where(finite, norm, 0)
     wanted = np.ceil(np.log2(np.maximum(norm, most) / most)).astype(np.int64)
     result = pade(x / np.ldexp(1.0, wanted)[..., None, None])
     for done in range(int(wanted.max(initial=0))):
         again = (wanted > done)[..., None, None]
+        if again.all():
+            result = result @ result
+            continue
         result = np.where(again, np.where(again, result, 0) @ result, result)
     result[~finite] = np.nan
     return [result.astype(a.dtype)]
@@ -543,13 +547,16 @@ def _pade(a: Array) -> Array:
 
 def _short_pade(a: Array) -> Array:
     """The approximant of order 7."""
-    one = np.eye(a.shape[-1])
+    every = np.arange(a.shape[-1])
     a2 = a @ a
     a4 = a2 @ a2
     a6 = a4 @ a2
     c = [float(x) for x in _SHORT_PADE]
-    u = a @ (a6 + c[5] * a4 + c[3] * a2 + c[1] * one)
-    v = c[6] * a6 + c[4] * a4 + c[2] * a2 + c[0] * one
+    odd = a6 + c[5] * a4 + c[3] * a2
+    v = c[6] * a6 + c[4] * a4 + c[2] * a2
+    odd[..., every, every] += c[1]
+    v[..., every, every] += c[0]
+    u = a @ odd
     found: Array = np.linalg.solve(v - u, v + u)
     return found
 
