@@ -55,7 +55,7 @@ class _Section(NamedTuple):
 
 #: What comes first where results have the same bits on all machines: ``LZ_FMA_*`` are emulated then
 #: on those without the instruction.
-_EXACT = "#define LZ_EXACT\n"
+_EXACT = "#define LZ_EXACT 1\n"
 _is_exact: ContextVar[bool] = ContextVar("is_exact", default=False)
 
 
@@ -67,6 +67,11 @@ def exactly(is_exact: bool) -> Iterator[None]:
         yield
     finally:
         _is_exact.reset(token)
+
+
+def is_exact() -> bool:
+    """Whether text is made for ``config.exact``."""
+    return _is_exact.get()
 
 
 def sections_for(names: Iterable[str]) -> tuple[tuple[str, str], ...]:

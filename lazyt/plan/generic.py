@@ -17,6 +17,7 @@ from lazyt.codegen.generic.encode import PARALLEL, encode
 from lazyt.codegen.generic.instructions import Encoded
 from lazyt.codegen.generic.program import Table, generic_program
 from lazyt.codegen.generic.recipes import Unsupported
+from lazyt.codegen.prelude import exactly
 from lazyt.config import config
 from lazyt.errors import CompileError, LazytError, NoCompilerError
 from lazyt.ir.graph import Node, topological
@@ -371,7 +372,8 @@ def _source(numbers: frozenset[int], compiler: Compiler) -> tuple[str, str]:
         return execute.threads_key(), openmp.source()
     if _CORE in numbers:
         return _core_key(compiler), compile.core_text(library.core(), compiler.own_threads)
-    made: Program = library.part(numbers, devices.vector_bytes())
+    with exactly(compiler.is_exact):
+        made: Program = library.part(numbers, devices.vector_bytes())
     text = compile.part_text(made, compiler.own_threads)
     return _part_key(numbers, compiler), text
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import lazyt
-from lazyt.codegen.matmul.micro_kernels import mac_section, vector_section
+from lazyt.codegen.matmul.micro_kernels import mac_section, tile_sections, vector_section
 from lazyt.codegen.prelude import exactly, sections_for
 from lazyt.runtime.cpu import compile
 
@@ -27,6 +27,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 _TEXT = """
+float fmaf(float, float, float);
 void lz_single(lz_i64 n, const lz_f32 *a, const lz_f32 *b, const lz_f32 *c, lz_f32 *to) {
   for (lz_i64 i = 0; i < n; i++) to[i] = LZ_FMA_F32(a[i], b[i], c[i]);
 }
@@ -43,7 +44,16 @@ void lz_double_lanes(lz_i64 n, const lz_f64 *a, const lz_f64 *b, const lz_f64 *c
     *(lz_ref_f64_v16 *)(to + i) = lz_vfma_f64_v16(*(const lz_ref_f64_v16 *)(a + i),
         *(const lz_ref_f64_v16 *)(b + i), *(const lz_ref_f64_v16 *)(c + i));
 }
-float fmaf(float, float, float);
+void lz_tile(lz_i64 n, const lz_f32 *a, const lz_f32 *b, lz_f32 *c, int first) {
+  lz_gemm_f32_6x8v16(n, a, b, c, 8, first);
+}
+void lz_tile_oracle(lz_i64 n, const lz_f32 *a, const lz_f32 *b, lz_f32 *c, int first) {
+  for (int i = 0; i < 48; i++) {
+    lz_f32 sum = first ? 0 : c[i];
+    for (lz_i64 k = 0; k < n; k++) sum = fmaf(a[k * 6 + i / 8], b[k * 8 + i % 8], sum);
+    c[i] = sum;
+  }
+}
 double fma(double, double, double);
 void lz_single_oracle(lz_i64 n, const lz_f32 *a, const lz_f32 *b, const lz_f32 *c, lz_f32 *to) {
   for (lz_i64 i = 0; i < n; i++) to[i] = fmaf(a[i], b[i], c[i]);
@@ -59,8 +69,9 @@ def functions(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """The text as a library for x86-64-v2."""
     with exactly(True):
         sections = [text for _, text in sections_for([])]
-    for dtype in ("f32", "f64"):
-        sections += [mac_section(dtype)[1], vector_section(dtype, 16)[1]]
+        for dtype in ("f32", "f64"):
+            sections += [mac_section(dtype)[1], vector_section(dtype, 16)[1]]
+        sections.append(tile_sections("f32", 6, 2, 16, False)[-1][1])
     folder = tmp_path_factory.mktemp("fused")
     (folder / "fused.c").write_text("\n".join([*sections, _TEXT]))
     compiler = compile.find()
@@ -119,6 +130,23 @@ def test_emulated_steps_round_once(functions: ctypes.CDLL, dtype: str, form: str
         assert not wrong.any(), (a[at], b[at], c[at], found[at], wanted[at])
 
 
+@pytest.mark.parametrize("steps", [0, 1, 63, 64, 65, 150])
+def test_register_tiles_round_each_step_once(functions: ctypes.CDLL, steps: int) -> None:
+    """Halfway cases, tiny and huge factors, infinities: blocks of steps are computed again."""
+    for number, (a, b, c) in enumerate(_kinds("float32", 1200)):
+        a, b = a[: steps * 6].copy(), b[: steps * 8].copy()
+        if number % 3 == 0:  # few bits, many zeros
+            a = np.sign(a) * (np.arange(a.size) % 3 != 1).astype("float32")
+        for first in (0, 1):
+            found, wanted = c[:48].copy(), c[:48].copy()
+            for name, to in (("lz_tile", found), ("lz_tile_oracle", wanted)):
+                pointers = [ctypes.c_void_p(x.ctypes.data) for x in (a, b, to)]
+                getattr(functions, name)(ctypes.c_int64(steps), *pointers, first)
+            both_nan = np.isnan(found) & np.isnan(wanted)
+            same = (found.view("uint32") == wanted.view("uint32")) | both_nan
+            assert same.all(), (number, first, found[~same], wanted[~same])
+
+
 _PROGRAM = """
 import lazyt as torch
 torch.manual_seed(1)
@@ -174,6 +202,6 @@ def test_text_says_that_it_is_exact() -> None:
     plain, before = dict(sections_for([])), lazyt.config.of_plans
     with exactly(True):
         exact = dict(sections_for([]))
-    assert exact["base"] == "#define LZ_EXACT\n" + plain["base"]
+    assert exact["base"] == "#define LZ_EXACT 1\n" + plain["base"]
     with lazyt.config.override(exact=True):
         assert lazyt.config.of_plans != before  # so plans are others, too

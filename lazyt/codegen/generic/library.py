@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lazyt.codegen.generic.primitives import group_of, primitive_c, primitives
-from lazyt.codegen.prelude import function_names, sections_for
+from lazyt.codegen.prelude import function_names, is_exact, sections_for
 from lazyt.ir.dtypes import ALL, DType, bool_, float32, float64, int64, running_dtype, uint32
 from lazyt.ir.factorizations.sizes import ALONE, WHOLE
 from lazyt.ir.program import KernelSource, Program
@@ -276,8 +276,7 @@ def core() -> Program:
 
 def part(wanted: Collection[int], vector_bytes: int) -> Program:
     """A part that has these functions as a program, for a machine with vectors of this size: its
-    entry, ``lz_fill``, puts them into the table of the core. Compilers define ``LZ_EXACT`` where it
-    has to be exact (``Compiler.exact``)."""
+    entry, ``lz_fill``, puts them into the table of the core."""
     return _program(_pieces(wanted), vector_bytes)
 
 
@@ -305,7 +304,7 @@ def _program(pieces: list[tuple[str, ...]], vector_bytes: int) -> Program:
     own: dict[str, str] = {}
     kernels: list[KernelSource] = []
     for piece in pieces:
-        kernel, helpers = _source(piece, vector_bytes)
+        kernel, helpers = _source(piece, vector_bytes, is_exact())
         kernels.append(kernel)
         own |= helpers
     used = {name for kernel in kernels for name in kernel.prelude}
@@ -362,7 +361,9 @@ void lz_plan(char **slots, int threads)
 
 
 @cache
-def _source(functions: tuple[str, ...], vector_bytes: int) -> tuple[KernelSource, dict[str, str]]:
+def _source(
+    functions: tuple[str, ...], vector_bytes: int, exact: bool
+) -> tuple[KernelSource, dict[str, str]]:
     """Functions of a unit as a kernel, which puts them into the table, and helpers beside the
     prelude's."""
     unit = homes()[numbers()[functions[0]]]

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
+from lazyt.codegen.matmul.emulated_steps import CONDITION, SECTION, lanes_body, tile_lines
 from lazyt.codegen.matmul.spec import ITEM_BYTES, ContractSpec
+from lazyt.codegen.prelude import is_exact
 
 # Text of contraction kernels, and the statements that all their forms share.
 
@@ -177,8 +179,12 @@ def vector_section(acc: str, vector_bytes: int) -> tuple[str, str]:
     suffix, mode = ("ps", "v4sf") if acc == "f32" else ("pd", "v2df")
     builtin = "__builtin_fmaf" if acc == "f32" else "__builtin_fma"
     # Clang's leave to contract is none to rely on: it fuses no product that it has moved away.
-    body = f"#if defined(LZ_EMULATED)\n{_emulated(acc, vector_bytes // size)}"
-    body += f"#elif !({_HAS_FMA})\n{plain}#elif LZ_HAS_ELEMENTWISE_FMA\n"
+    if is_exact():
+        head = SECTION[1] + head
+        body = f"#if defined(LZ_EMULATED)\n{lanes_body(acc, vector_bytes)}#elif !({_HAS_FMA})\n"
+    else:
+        body = f"#if !({_HAS_FMA})\n"
+    body += f"{plain}#elif LZ_HAS_ELEMENTWISE_FMA\n"
     body += "    return __builtin_elementwise_fma(a, b, c);\n"
     body += f"#elif defined({feature})\n    return {call.format(suffix)};\n"
     if vector_bytes == 16:
@@ -188,12 +194,6 @@ def vector_section(acc: str, vector_bytes: int) -> tuple[str, str]:
         f" c[i] = {builtin}(a[i], b[i], c[i]);\n    return c;\n#endif\n"
     )
     return f"lz_vfma_{tag}", head + body + "}\n"
-
-
-def _emulated(acc: str, lanes: int) -> str:
-    """The fused step of each lane, by other instructions."""
-    step = f"c[i] = lz_fused_{acc}(a[i], b[i], c[i])"
-    return f"    for (int i = 0; i < {lanes}; i++) {step};\n    return c;\n"
 
 
 def _neon_fma(vec: str, mode: str) -> str:
@@ -296,6 +296,25 @@ def tile_body(
     columns; ``before`` begins a step and ``step`` ends it. With ``lines``, factors of row r lie
     side by side from ``a<r>`` on, and where registers have room, vectors of them are read at once.
     """
+    if is_exact() and acc == "f32":
+        width = vectors * vector_bytes // ITEM_BYTES[acc]
+        emulated = tile_lines(rows, width, element, step, before, columns)
+        plain = _plain_tile(acc, rows, vectors, vector_bytes, element, step, before, columns, lines)
+        return [f"#if {CONDITION}", *emulated, "#else", *plain, "#endif"]
+    return _plain_tile(acc, rows, vectors, vector_bytes, element, step, before, columns, lines)
+
+
+def _plain_tile(
+    acc: str,
+    rows: int,
+    vectors: int,
+    vector_bytes: int,
+    element: Callable[[int], str],
+    step: Sequence[str],
+    before: Sequence[str],
+    columns: str,
+    lines: bool,
+) -> list[str]:
     tag, lanes = f"{acc}_v{vector_bytes}", vector_bytes // ITEM_BYTES[acc]
     vec, ref = f"lz_vec_{tag}", f"lz_ref_{tag}"
     place = {

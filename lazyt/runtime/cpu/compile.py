@@ -54,6 +54,7 @@ _COMMON = (
     "-fvisibility=hidden",
     "-w",
 )
+_EXACT = "-DLZ_EXACT"
 # gcc takes about 40 ms for the smallest parallel loop and as long again for a thousand
 # characters more; starting it for one batch more takes 60 ms.
 _KERNEL_CHARS = 1000
@@ -119,8 +120,13 @@ class Compiler:
 
     @property
     def exact(self) -> Compiler:
-        """The same for texts that do not say themselves that they are for ``config.exact``."""
-        return replace(self, flags=(*self.flags, "-DLZ_EXACT"))
+        """The same, for texts that are for ``config.exact``, whether they say so or not."""
+        return replace(self, flags=(*self.flags, _EXACT))
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is such a one."""
+        return _EXACT in self.flags
 
     @property
     def plain(self) -> Compiler:
