@@ -46,11 +46,68 @@ class Finding:
     advice: str = ""
 
 
+@dataclass(frozen=True)
+class Deviation:
+    """A reason why some results have other bits here than on other machines.
+
+    Attributes:
+        name: ``fma``, ``amx``, ``avx512_bf16``, ``interpreter``, ``lapack`` or ``libm``.
+        what: which results, and why.
+        remedy: what prevents that: ``exact`` for ``config.exact``, which leaves it out; ``refused``
+            where that raises ReproducibilityError instead; empty where nothing does.
+    """
+
+    name: str
+    what: str
+    remedy: str
+
+
+def deviations() -> list[Deviation]:
+    """What gives other bits here than elsewhere, under the settings in force: what this machine
+    has or lacks first, then what holds on every machine. Under ``config.exact`` only what it does
+    not prevent is left.
+
+    >>> from lazyt.runtime.doctor import deviations
+    >>> [each.name for each in deviations()][-1]
+    'libm'
+    """
+    device, found = devices.cpu(), []
+    if device.arch in ("x86_64", "AMD64") and "fma" not in device.features:
+        what = "products of matrices and functions such as exp: no fused multiply-adds (FMA)"
+        found.append(Deviation("fma", what, "exact"))
+    if device.traits.tiled and config.matrix_registers and device.vector_bytes >= 64:
+        what = "products of bfloat16: matrix registers (AMX) add in another order"
+        found.append(Deviation("amx", what, "exact"))
+    if "avx512_bf16" in device.features and "bf16x2" not in device.traits.alone:
+        what = "products of bfloat16 below 1.2e-38: AVX-512-BF16 takes subnormal numbers as zero"
+        found.append(Deviation("avx512_bf16", what, "exact"))
+    if config.interpret or not compile.available():
+        what = "arithmetic of the NumPy interpreter, which takes the place of a C compiler"
+        found.append(Deviation("interpreter", what, ""))
+    what = "eig, pinv, lstsq, matrix_exp, complex and larger factorizations: LAPACK's"
+    found.append(Deviation("lapack", what, "refused"))
+    what = "numbers that Python computes, such as cosines of learning rates: those of the C library"
+    found.append(Deviation("libm", what, ""))
+    return [each for each in found if not (config.exact and each.remedy)]
+
+
+def _examine_bits() -> list[Finding]:
+    here = [each for each in deviations() if each.name not in ("lapack", "libm")]
+    if not here:
+        detail = "float32, float64 and integers have the bits that they have on other machines"
+        return [Finding("bits", "ok", detail)]
+    advice = "set LAZYT_EXACT=1 for the bits of other machines, slower"
+    can_help = any(each.remedy == "exact" for each in here)
+    detail = "; ".join(each.what for each in here)
+    return [Finding("bits", "warn", detail, advice if can_help else "install a C compiler")]
+
+
 def examine() -> list[Finding]:
     """Look at everything; never raises for what it finds. Starts a compiler at most once."""
     checks: tuple[Callable[[], list[Finding]], ...] = (
         _examine_compiler,
         _examine_cpu,
+        _examine_bits,
         _examine_threads,
         _examine_memory,
         _examine_cache,

@@ -76,8 +76,9 @@ LZ_FN lz_f64 lz_from_bits_f64(lz_u64 b) { lz_f64 x; LZ_COPY(&x, &b, 8); return x
 // sums", 2008). The error is Knuth's; of infinities it is NaN, and they stay.
 LZ_FN lz_f64 lz_add_to_odd_f64(lz_f64 a, lz_f64 b) {
   lz_f64 s = a + b, v = s - a, e = (a - (s - v)) + (b - v);
-  int is_beyond = s < 0 ? e > 0 : e < 0, is_rounded = (e < 0) | (e > 0);
-  return lz_from_bits_f64((lz_bits_f64(s) - (lz_u64)is_beyond) | (lz_u64)is_rounded);
+  lz_u64 bits = lz_bits_f64(s), is_beyond = (lz_bits_f64(e) ^ bits) >> 63;
+  lz_f64 odd = lz_from_bits_f64((bits - is_beyond) | 1);
+  return LZ_ABS_F64(e) > 0 ? odd : s;
 }
 // The product is exact in float64.
 LZ_FN lz_f32 lz_fused_f32(lz_f32 a, lz_f32 b, lz_f32 c) {
