@@ -24,7 +24,7 @@ on_tensors := $(addprefix tests/,amp array_api data differential distributions e
 	functional index_sums integer_edges nn operator_programs optim overrides \
 	peer_modules peer_samples profiler reported serialization signal tensor torch_cases transforms)
 
-.PHONY: help demo test quick house bits cuda check bench ecosystem gpu generate docs clean
+.PHONY: help demo test quick house bits cuda check bench machines ecosystem gpu generate docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -36,6 +36,7 @@ help:
 	@echo "make cuda    compile all kinds of GPU kernels, run them on the emulator, delete their barriers"
 	@echo "make check   lint, check the format, check the types"
 	@echo "make bench   time lazyt, beside whichever peers are installed (ARGS='--only chain')"
+	@echo "make machines  the same results as on other processors, with other compilers (ARGS='--only digests')"
 	@echo "make ecosystem  which packages that import torch run (ARGS='--only timm --jobs 2')"
 	@echo "make gpu     with an NVIDIA GPU: its tests and times (PEERS=python with PyTorch)"
 	@echo "make gpu-rehearsal   prepare for a GPU machine without a package index, try all on the emulator"
@@ -91,6 +92,10 @@ check: $(VENV)/dev.stamp
 
 bench: $(VENV)/examples.stamp
 	$(python) -m lazyt bench $(ARGS)
+
+# As on other processors, as far as this machine can; LAZYT_AARCH64=FOLDER names one with an aarch64 Python.
+machines: $(VENV)/examples.stamp
+	$(python) bench/machines.py $(ARGS)
 
 # Installs some 150 packages, without PyTorch, into build/ecosystem (bench/ecosystem/README.md).
 ecosystem: $(VENV)/examples.stamp

@@ -62,7 +62,7 @@ def test_programs_have_their_golden_digests(first: int) -> None:
 def test_fused_kernels_give_them_too(kind: str) -> None:
     of_kind = [program for program in _ALL if program.name.startswith(kind)]
     with lazyt.config.override(tier=1):
-        _compare(of_kind[:: max(1, len(of_kind) // 6)][:6], golden.golden())
+        _compare(of_kind[:: max(1, len(of_kind) // 3)][:3], golden.golden())
 
 
 @pytest.mark.parametrize("part", range(4))
