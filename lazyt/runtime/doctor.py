@@ -51,7 +51,7 @@ class Deviation:
     """A reason why some results have other bits here than on other machines.
 
     Attributes:
-        name: ``fma``, ``amx``, ``avx512_bf16``, ``interpreter``, ``lapack`` or ``libm``.
+        name: ``fma``, ``amx``, ``avx512_bf16``, ``lapack`` or ``libm``.
         what: which results, and why.
         remedy: what prevents that: ``exact`` for ``config.exact``, which leaves it out; ``refused``
             where that raises ReproducibilityError instead; empty where nothing does.
@@ -81,9 +81,6 @@ def deviations() -> list[Deviation]:
     if "avx512_bf16" in device.features and "bf16x2" not in device.traits.alone:
         what = "products of bfloat16 below 1.2e-38: AVX-512-BF16 takes subnormal numbers as zero"
         found.append(Deviation("avx512_bf16", what, "exact"))
-    if config.interpret or not compile.available():
-        what = "arithmetic of the NumPy interpreter, which takes the place of a C compiler"
-        found.append(Deviation("interpreter", what, ""))
     what = "eig, pinv, lstsq, matrix_exp, complex and larger factorizations: LAPACK's"
     found.append(Deviation("lapack", what, "refused"))
     what = "numbers that Python computes, such as cosines of learning rates: those of the C library"
@@ -97,9 +94,7 @@ def _examine_bits() -> list[Finding]:
         detail = "float32, float64 and integers have the bits that they have on other machines"
         return [Finding("bits", "ok", detail)]
     advice = "set LAZYT_EXACT=1 for the bits of other machines, slower"
-    can_help = any(each.remedy == "exact" for each in here)
-    detail = "; ".join(each.what for each in here)
-    return [Finding("bits", "warn", detail, advice if can_help else "install a C compiler")]
+    return [Finding("bits", "warn", "; ".join(each.what for each in here), advice)]
 
 
 def examine() -> list[Finding]:

@@ -37,7 +37,7 @@ _ALL = programs()
 def same_everywhere() -> Iterator[None]:
     """The setting under which all bits are promised here."""
     if not compile.available():
-        pytest.skip("the interpreter leaves arithmetic to NumPy")
+        pytest.skip("without a compiler the programs take long")
     lacks_fma = any(each.name == "fma" for each in doctor.deviations())
     settings = lazyt.config.override(exact=lacks_fma, matrix_registers=False)
     with settings, warnings.catch_warnings():

@@ -40,8 +40,6 @@ def test_what_differs_is_said_by_what_the_machine_has() -> None:
     halves = replace(own, features=("avx512_bf16", "fma"))
     with devices.standing_for(halves):
         assert _names()[0] == "avx512_bf16"
-    with lazyt.config.override(interpret=True):
-        assert "interpreter" in _names()
 
 
 def test_the_report_has_facts_digests_and_times(
