@@ -58,7 +58,7 @@ ROOMS: dict[str, frozenset[str]] = {
     ),  # graphs of modules, and files of them
     "bench": API | {"front"},  # asks the machine, and times the user's API
     # makes graphs and programs, and checks what each stage of the compiler makes of them
-    "testing": API | {"front", "nn", "optim"},
+    "testing": API | {"front", "nn", "optim", "quasirandom"},
     "distributed": API,  # values move between ranks as nodes of graphs
     "nn": frozenset(
         {"distributed", "api", "errors", "config", "linalg"}
