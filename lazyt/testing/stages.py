@@ -33,6 +33,7 @@ from lazyt.ir.verifier import check_bounds, verify_graph, verify_kernel, verify_
 from lazyt.passes.group_verifier import describe, verify_groups
 from lazyt.runtime.cpu import compile, execute
 from lazyt.runtime.interpreter import interpret
+from lazyt.runtime.kernel_bits import ordered
 from lazyt.runtime.plan_checks import (
     OutsideError,
     as_buffer,
@@ -47,7 +48,6 @@ from lazyt.runtime.value_checks import (
     Cases,
     Wanted,
     difference,
-    ordered,
     wanted,
 )
 from lazyt.testing.emulated import SmallLimits

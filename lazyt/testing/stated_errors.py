@@ -18,7 +18,8 @@ from lazyt.ir.dtypes import float32, float64
 from lazyt.ir.graph import Node, topological
 from lazyt.ir.scalar import Arg, Call, ScalarFunction
 from lazyt.runtime.interpreter import interpret
-from lazyt.runtime.value_checks import Array, Given, is_inexact, ordered
+from lazyt.runtime.kernel_bits import ordered
+from lazyt.runtime.value_checks import Array, Given, is_inexact
 
 #: Units in the last place by which the wider function may be off.
 SLACK = 0.02
