@@ -21,7 +21,7 @@ import lazyt
 from lazyt import ops
 from lazyt.ir.graph import Node, make, topological
 from lazyt.plan import planning
-from lazyt.runtime.interpreter import interpret
+from lazyt.plan.fallback.interpreter import values_of
 from lazyt.runtime.memory import Buffer
 from lazyt.testing.programs.captured import difference, report, stages
 from lazyt.testing.programs.making import make_program
@@ -56,7 +56,7 @@ class Interpreted:
             if node not in now:
                 given = tuple(now[i] for i in operands)
                 now[node] = make(op, given, params) if given else node
-        found = interpret([now[root] for root in self.roots])
+        found = values_of([now[root] for root in self.roots])
         results = [array_buffer(array) for array in found]
         for place, root in self._owners.items():
             results[root], new = inputs[place], results[root]
