@@ -35,8 +35,8 @@ from tests.tensor import step_programs
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "tests/differential/recorded.xz"
 EXAMPLES = (
-    "accumulation", "alignment", "autoencoder", "binary_weights", "char_gpt", "digits_cnn", "forces",
-    "mixed_precision", "tracking",
+    "accumulation", "alignment", "autoencoder", "binary_weights", "char_gpt", "digits_cnn",
+    "forces", "mixed_precision", "tracking",
 )  # fmt: skip
 #: How many programs there are of each kind: 300 together.
 RANDOM, STEPS, OWN = 160, 90, 43
