@@ -20,7 +20,14 @@ import numpy as np
 
 from lazyt.errors import ReproducibilityError
 from lazyt.ir.dtypes import float32, float64
-from lazyt.ir.factorizations.sizes import LARGEST, LARGEST_WHOLE, MODES, WHOLE, is_kernel
+from lazyt.ir.factorizations.sizes import (
+    LARGEST,
+    LARGEST_WHOLE,
+    LIMITS,
+    MODES,
+    WHOLE,
+    is_kernel,
+)
 from lazyt.ir.forms import PLACED
 from lazyt.ir.graph import Node, Shape, make
 from lazyt.ops import builders as build
@@ -652,15 +659,23 @@ def refuse_library(routine: str, operands: Sequence[Node]) -> None:
     if routine in _EXACT or not all(item.size for item in operands):
         return
     first = operands[0]
+    kinds: dict[int, list[str]] = {}
+    for name in sorted(MODES):
+        most = LIMITS.get(name, LARGEST_WHOLE if name in WHOLE else LARGEST)
+        kinds.setdefault(most, []).append(_CALLED.get(name, name))
+    own = "; ".join(
+        f"{', '.join(names)} of up to {n} rows and columns" for n, names in kinds.items()
+    )
     raise ReproducibilityError(
-        f"{routine} of {first.dtype.name}{list(first.shape)} is computed by the LAPACK that NumPy "
-        "brings, whose bits differ between machines. lazyt's own kernels factorize real matrices "
-        f"on CPUs: {', '.join(sorted(WHOLE))} of up to {LARGEST_WHOLE} rows and columns, "
-        f"{', '.join(sorted(MODES.keys() - WHOLE))} of up to {LARGEST}. Set config.exact "
-        "(LAZYT_EXACT) to False to have it computed nevertheless"
+        f"{_CALLED.get(routine, routine)} of {first.dtype.name}{list(first.shape)} is computed by "
+        "the LAPACK that NumPy brings, whose bits differ between machines. lazyt's own kernels "
+        f"factorize real matrices on CPUs: {own}. Set config.exact (LAZYT_EXACT) to False to have "
+        "it computed nevertheless"
     )
 
 
+#: What people call routines that have names here that differ.
+_CALLED = {"exp": "matrix_exp", "gelsy": "lstsq", "triangular": "solve_triangular"}
 #: Routines that round nothing.
 _EXACT = frozenset({"exchanges"})
 

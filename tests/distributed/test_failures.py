@@ -39,6 +39,15 @@ def test_different_shapes(tmp_path: Path) -> None:
         assert "float32[1, 3]" in text and "float32[1, 4]" in text
 
 
+@pytest.mark.parametrize("count", [3, 100_000])
+def test_different_reductions(count: int, tmp_path: Path) -> None:
+    op = "[dist.ReduceOp.MAX, dist.ReduceOp.SUM][rank]"
+    program = BEGIN + f"dist.all_reduce(lazyt.ones({count}), {op})\n"
+    for status, text in finish(start(program, 2, tmp_path)):
+        assert status == 1
+        assert "] for max at" in text and "] for sum at" in text
+
+
 def test_an_exception(tmp_path: Path) -> None:
     program = (
         BEGIN + "if rank == 1:\n    raise KeyError('no data')\ndist.all_reduce(lazyt.ones(3))\n"

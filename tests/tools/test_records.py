@@ -117,6 +117,23 @@ def test_a_program_is_compared_with_its_recording(
     assert "equal up to 0.001" in capsys.readouterr().out
 
 
+def test_lines_may_move(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, program, other = tmp_path / "out", tmp_path / "train.py", tmp_path / "other.py"
+    program.write_text(PROGRAM)
+    moved = PROGRAM.replace("for step", "# a comment\n\nfor step")
+    with torch_alias.standing_in():
+        for _ in range(2):  # constants that lazyt keeps are made once
+            command.run([str(out), str(program)])
+        other.write_text(moved)
+        assert command.run(["--against", str(out), str(other)]) == 0
+        other.write_text(moved.replace("(model(x) - 1)", "(model(x) - 1.25)"))
+        capsys.readouterr()
+        assert command.run(["--against", str(out), str(other)]) == 1
+    said = capsys.readouterr().out
+    assert "first difference: value 1: item() at other.py:16" in said
+    assert "made by node" in said and "at other.py:12" in said
+
+
 def test_programs_that_seed_nothing_begin_with_the_recordings_seed(tmp_path: Path) -> None:
     program, out = tmp_path / "draw.py", tmp_path / "out"
     program.write_text(

@@ -35,6 +35,7 @@ class CollectiveParams(NamedTuple):
             that are alike are two.
         lane: ranks start the collectives of a lane in one order, and those of different lanes in
             any: the second half of a sum does not hold up the first half of the next one.
+        reduction: what ranks make of what they receive, where that has to be the same on all.
     """
 
     kind: str
@@ -47,6 +48,7 @@ class CollectiveParams(NamedTuple):
     root: int = 0
     pairs: tuple[tuple[int, int], ...] = ()
     lane: int = 0
+    reduction: str = ""
 
 
 #: What runs a collective alone, for the interpreter: ``(node, array) -> array``. The module that
@@ -162,14 +164,17 @@ def again(node: Node, params: CollectiveParams) -> Node:
     return _made(node, Ranks(group, rank, size), kind, **more)
 
 
-def all_gather(node: Node, ranks: Ranks, lane: int = 0) -> Node:
+def all_gather(node: Node, ranks: Ranks, lane: int = 0, reduction: str = "") -> Node:
     """The values of all ranks, one below the other: ``[n, ...]`` becomes ``[n * size, ...]``."""
-    return _made(node, ranks, "all_gather", lane=lane)
+    return _made(node, ranks, "all_gather", lane=lane, reduction=reduction)
 
 
-def all_to_all(node: Node, ranks: Ranks, sent: Sequence[int], received: Sequence[int]) -> Node:
+def all_to_all(
+    node: Node, ranks: Ranks, sent: Sequence[int], received: Sequence[int], reduction: str = ""
+) -> Node:
     """``sent[r]`` of the rows go to rank r, and ``received[r]`` come from it, in order."""
-    return _made(node, ranks, "all_to_all", sent=tuple(sent), received=tuple(received))
+    counts = tuple(sent), tuple(received)
+    return _made(node, ranks, "all_to_all", sent=counts[0], received=counts[1], reduction=reduction)
 
 
 def broadcast(node: Node, ranks: Ranks, root: int) -> Node:
@@ -209,21 +214,22 @@ def reduce_scatter(node: Node, ranks: Ranks, reduction: str = "sum") -> Node:
     if ranks.size == 1:
         return mean(node, 1, reduction)
     each = [rows] * ranks.size
-    pieces = build.reshape(all_to_all(node, ranks, each, each), (ranks.size, rows, *node.shape[1:]))
+    moved = all_to_all(node, ranks, each, each, reduction)
+    pieces = build.reshape(moved, (ranks.size, rows, *node.shape[1:]))
     values = [build.reshape(row(pieces, i), (rows, *node.shape[1:])) for i in range(ranks.size)]
     return mean(combine(values, REDUCTIONS[reduction]), ranks.size, reduction)
 
 
-def rows_to(node: Node, ranks: Ranks, root: int) -> Node:
+def rows_to(node: Node, ranks: Ranks, root: int, reduction: str = "") -> Node:
     """The values of all ranks as rows of one on rank ``root``, no rows on the others."""
     sent = [int(rank == root) for rank in range(ranks.size)]
     one = build.reshape(node, (1, *node.shape))
-    return all_to_all(one, ranks, sent, [int(ranks.rank == root)] * ranks.size)
+    return all_to_all(one, ranks, sent, [int(ranks.rank == root)] * ranks.size, reduction)
 
 
 def gather_to(node: Node, ranks: Ranks, root: int, reduction: str) -> tuple[Node, Node | None]:
     """What moves the values of all ranks to ``root``, and there their reduction; else None."""
-    rows = rows_to(node, ranks, root)
+    rows = rows_to(node, ranks, root, reduction)
     if ranks.rank != root:
         return rows, None
     values = [build.reshape(row(rows, i), node.shape) for i in range(ranks.size)]

@@ -71,7 +71,7 @@ def reduce_shares(
         rows = build.reshape(build.concat(flat, 0) if len(flat) > 1 else flat[0], (len(flat), n))
         if len(flat) < most:
             rows = _padded(rows, most)
-        gathered = all_gather(rows, ranks)
+        gathered = all_gather(rows, ranks, reduction=reduction)
         starts = [r * most + i for r, part in enumerate(every) for i in range(len(part))]
         order = [span for part in every for span in part]
         total = _finished([row(gathered, i) for i in starts], order, function)
@@ -121,7 +121,8 @@ def scatter_shares(
     parts = [build.reshape(item, (ranks.size, 1, chunk)) for item in partial]
     sent = parts[0] if count == 1 else build.concat(parts, 1)
     sent = build.reshape(sent, (ranks.size * count, chunk))
-    pieces = all_to_all(sent, ranks, [count] * ranks.size, [len(part) for part in every])
+    received = [len(part) for part in every]
+    pieces = all_to_all(sent, ranks, [count] * ranks.size, received, reduction)
     order = [span for part in every for span in part]
     values = [row(pieces, i) for i in range(len(order))]
     return mean(_finished(values, order, REDUCTIONS[reduction]), shares, reduction)

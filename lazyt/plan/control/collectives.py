@@ -312,7 +312,7 @@ def announce_host_copies(place: str, group: Group) -> None:
 
 
 def description(call: Node) -> str:
-    """What all ranks of a group have to call: kind, dtype and shape."""
+    """What all ranks of a group have to call: kind, dtype, shape, and what they make of it."""
     params: CollectiveParams = call.params
     shape = list(call.inputs[0].shape)
     if params.kind == "all_to_all":  # of which ranks have different numbers of rows
@@ -320,6 +320,8 @@ def description(call: Node) -> str:
     text = f"{params.kind} {call.dtype.name}[{', '.join(map(str, shape))}]"
     if call.form < PLACED:
         text += f" on {place_of(call.form).partition(':')[0]}"
+    if params.reduction:
+        text += f" for {params.reduction}"
     if params.kind == "broadcast":
         return f"{text} from {params.root}"
     if params.kind == "permute":

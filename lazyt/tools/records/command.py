@@ -117,7 +117,8 @@ def _recorded(out: str, command: list[str], given: Any, seed: int | None = None)
         writer.close()
         looks, others = writer.counts["look"], writer.counts["node"]
         rest = f" and {others} computed on the way" if nodes else ""
-        print(f"lazyt record: {looks} values looked at{rest}, in {out}", file=sys.stderr)
+        rest += f", in {out}" if not given.against or given.out else ""
+        print(f"lazyt record: {looks} values looked at{rest}", file=sys.stderr)
     return code
 
 

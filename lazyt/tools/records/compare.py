@@ -94,6 +94,24 @@ def _close(before: Value, here: Value, tolerance: float | None) -> bool:
     return bool(np.allclose(old, new, rtol=tolerance, atol=tolerance, equal_nan=True))
 
 
+def _aligned(
+    old: Sequence[Value], new: Sequence[Value], keys: Sequence[Sequence[object]]
+) -> list[tuple[int, tuple[Value, Value]]]:
+    """The values that two recordings both have, in order, with their numbers in the second. What
+    stands between two that are the same, of the same operations and shapes, is the same, too: there
+    a line was edited."""
+    if keys[0] == keys[1]:
+        return list(enumerate(zip(old, new)))
+    matcher = difflib.SequenceMatcher(None, keys[0], keys[1], autojunk=False)
+    found = []
+    for tag, a, a_end, b, b_end in matcher.get_opcodes():
+        one, other = old[a:a_end], new[b:b_end]
+        alike = [(v.what, v.shape) for v in one] == [(v.what, v.shape) for v in other]
+        if tag == "equal" or (tag == "replace" and alike):
+            found += [(b + i, pair) for i, pair in enumerate(zip(one, other))]
+    return found
+
+
 def compare(
     before: Sequence[Value], here: Sequence[Value], kind: str, tolerance: float | None = None
 ) -> Difference | str | None:
@@ -102,14 +120,13 @@ def compare(
     old = [value for value in before if value.kind == kind]
     new = [value for value in here if value.kind == kind]
     loose = tolerance is not None  # another framework has other names for types
-    keys = [[v.key()[:4] if loose else v.key() for v in values] for values in (old, new)]
-    if keys[0] == keys[1]:
-        pairs = list(enumerate(zip(old, new)))
-    else:
-        blocks = difflib.SequenceMatcher(
-            None, keys[0], keys[1], autojunk=False
-        ).get_matching_blocks()
-        pairs = [(b.b + i, (old[b.a + i], new[b.b + i])) for b in blocks for i in range(b.size)]
+    by_line, keys = (
+        [[v.key(by_text)[:4] if loose else v.key(by_text) for v in values] for values in (old, new)]
+        for by_text in (False, True)
+    )
+    if by_line[0] == by_line[1]:  # a line that was edited in its place, too
+        keys = by_line
+    pairs = _aligned(old, new, keys)
     for number, (one, other) in pairs:
         if not _close(one, other, tolerance):
             return _difference(number + 1, one, other)

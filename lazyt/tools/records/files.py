@@ -70,9 +70,11 @@ class Value:
         """How far apart the elements that are kept lie."""
         return _step(math.prod(self.shape))
 
-    def key(self) -> tuple[str, str, str, tuple[int, ...], str]:
-        """What says that two recordings mean the same value."""
-        return self.kind, self.what, self.line, self.shape, self.dtype
+    def key(self, by_text: bool = False) -> tuple[str, str, str, tuple[int, ...], str]:
+        """What says that two recordings mean the same value: where it was made, or ``by_text`` of
+        the line, which moves as lines are added."""
+        line = (self.text or self.line) if by_text else self.line
+        return self.kind, self.what, line, self.shape, self.dtype
 
 
 def _step(size: int) -> int:
