@@ -81,7 +81,7 @@ def deviations() -> list[Deviation]:
     if "avx512_bf16" in device.features and "bf16x2" not in device.traits.alone:
         what = "products of bfloat16 below 1.2e-38: AVX-512-BF16 takes subnormal numbers as zero"
         found.append(Deviation("avx512_bf16", what, "exact"))
-    what = "eig, pinv, lstsq, matrix_exp, complex and larger factorizations: LAPACK's"
+    what = "eig, matrix_exp, complex and larger factorizations: LAPACK's"
     found.append(Deviation("lapack", what, "refused"))
     what = "numbers that Python computes, such as cosines of learning rates: those of the C library"
     found.append(Deviation("libm", what, ""))

@@ -55,7 +55,11 @@ def test_the_report_has_facts_digests_and_times(
     ]}  # fmt: skip
     monkeypatch.setattr(report, "times", lambda quick, tell: measured | {"quick": quick})
     path = tmp_path / "report.json"
-    assert run(["--report", str(path), "--quick"]) == 1
+    assert run(["--report", str(path), "--quick"]) == 0
+    made = json.loads(path.read_text())
+    assert made["digests"]["programs"] == {"tier 0": 1, "tier 1": 1} and made["times"]["quick"]
+    assert "times (small sizes): chain 12.5 ms" in capsys.readouterr().out
+    assert run(["--report", str(path)]) == 1
     made = json.loads(path.read_text())
     assert made["digests"]["different"] == {"tier 0": {"two": wanted["two"]}, "tier 1": {}}
     assert made["facts"]["arch"] == devices.cpu().arch
