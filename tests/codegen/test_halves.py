@@ -115,3 +115,53 @@ def test_a_conversion_that_reaches_too_far_is_seen() -> None:
     text = printed.c.source.text
     assert violations(printed, text.replace("lz_widen_f16(32,", "lz_widen_f16(33,"))
     assert violations(printed, text.replace("h0[32]", "h0[31]"))
+
+
+MOVED: dict[str, tuple[Callable[[lt.Tensor], lt.Tensor], tuple[int, ...]]] = {
+    "side by side": (lambda x: lt.cat([x, x.flip(0)], 1), (20, 33)),
+    "gathered": (lambda x: x.gather(1, lt.arange(120).reshape(3, 40) * 11 % 70), (3, 70)),
+    "rows": (lambda x: x[lt.tensor([2, 0, 1, 2])], (3, 70)),
+    "chosen": (lambda x: lt.where(lt.arange(70) % 3 == 0, x, x.flip(1)), (3, 70)),
+    "padded": (lambda x: F.pad(x, (5, 3), value=-1.7), (4, 90)),
+    "infinite": (lambda x: F.pad(x, (5, 3), value=float("-inf")), (4, 90)),
+    "transposed": (lambda x: x.T.contiguous(), (70, 66)),
+    "short pieces": (lambda x: lt.stack([x, x.flip(1), x], -1), (9, 30)),
+}
+
+
+@pytest.mark.parametrize("dtype", [lt.float16, lt.bfloat16], ids=["float16", "bfloat16"])
+@pytest.mark.parametrize("name", MOVED)
+def test_what_is_only_moved_keeps_every_bit(name: str, dtype: lt.dtype) -> None:
+    function, shape = MOVED[name]
+    values = halves(*shape, dtype=dtype)
+    found = function(values)
+    wanted = function(values.float()).to(dtype)
+    np.testing.assert_array_equal(found.view(lt.int16).numpy(), wanted.view(lt.int16).numpy())
+    for printed in kernels(function, *shape, dtype=dtype):
+        text = printed.c.source.text
+        assert f"load_{dtype_suffix(dtype)}" not in text, text
+        assert f"store_{dtype_suffix(dtype)}" not in text, text
+        assert not violations(printed), text
+
+
+def dtype_suffix(dtype: lt.dtype) -> str:
+    return "f16" if dtype is lt.float16 else "bf16"
+
+
+@pytest.mark.varies
+def test_nan_keeps_its_digits_on_the_way() -> None:
+    bits = np.arange(0x7C01, 0x7C41, dtype=np.int16)
+    x = lt.from_numpy(bits.view(np.float16))
+    found = lt.cat([x, x.flip(0)]).numpy().view(np.int16)
+    np.testing.assert_array_equal(found, np.concatenate([bits, bits[::-1]]))
+
+
+def test_what_is_computed_with_is_converted() -> None:
+    def text(function: Callable[[lt.Tensor], lt.Tensor]) -> str:
+        return "".join(p.c.source.text for p in kernels(function, 4, 70))
+
+    assert "f16(" in text(lambda x: x + 1)
+    assert "f16(" in text(lambda x: lt.cat([x, x * 2]))
+    assert "f16(" in text(lambda x: lt.where(x > 0, x, x.flip(1)))
+    assert "f16(" in text(lambda x: lt.maximum(x, x.flip(1)))
+    assert "f16(" in text(lambda x: lt.where((x > 0).flip(0), x.flip(1), 1.0).float())

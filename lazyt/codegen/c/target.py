@@ -21,6 +21,7 @@ from lazyt.codegen.c.segments import segment_starts, segments_text
 from lazyt.codegen.c.steps import AnySizePhase, CpuPhase
 from lazyt.codegen.c.streaming_stores import MUCH, past_caches, stage_on_stack
 from lazyt.codegen.loops.forms import LoopForm
+from lazyt.codegen.loops.moves import move_bits
 from lazyt.codegen.loops.peeling import peel
 from lazyt.codegen.loops.weaving import weave
 from lazyt.codegen.matmul.contraction import ContractText
@@ -66,6 +67,8 @@ def print_kernel_c(
         options = (vector_bytes, caches, any_size, tuned, threads)
         made = contract_text(kernel, first, expressions, *options)
         return _contraction(kernel, expressions, made, offsets)
+    kernel = move_bits(kernel)
+    expressions.buffers = {b.name: b for b in kernel.buffers}
     expressions.names = names
     expressions.ordered = vector_bytes == 64 and _computes_much(kernel)
     if not any_size:

@@ -35,9 +35,11 @@ on_start: list[Callable[[], None]] = []  # what is told when one is started
 is_idle = False  # whether they run only where nobody else wants the processor
 
 # What gcc -O3 does beyond this takes a third of the time to compile, mostly for copying bodies of
-# loops, and makes kernels slower as often as faster.
+# loops, and makes kernels slower as often as faster. Loops that copy rows of a tile, of some 64
+# numbers, would become calls of memcpy: a transposition of float32 then takes 1.5 times as long.
 _SPEED = (
     "-O2",
+    "-fno-tree-loop-distribute-patterns",
     "-ftree-vectorize",
     "-fvect-cost-model=dynamic",
     "-fpeel-loops",
