@@ -50,6 +50,49 @@ def test_sort_is_stable_to_the_bit(dtype: str, descending: bool) -> None:
         assert indices.dtype is lt.int64 and values.numpy().dtype == array.dtype
 
 
+def _long_rows(kind: str, dtype: str, count: int) -> Any:
+    """Rows whose keys differ in many digits, in few, in none, or only far down."""
+    rng = np.random.default_rng(count)
+    spread = rng.standard_normal(count) * 1e6
+    if kind == "mixed":
+        return mixed(dtype, count)
+    if kind == "few":
+        return rng.integers(0, 5, count).astype(dtype)
+    if kind == "equal":
+        return np.full(count, 7).astype(dtype)
+    if kind == "pairs":  # neighbours that are equal in all but the last bits
+        near = np.repeat(spread[: count // 2 + 1], 2)[:count].astype(dtype)
+        return near + rng.integers(0, 3, count).astype(dtype) * (np.abs(near) * 1e-15).astype(dtype)
+    crowd = (1e9 + rng.random(count)).astype(dtype)  # and one far from the crowd
+    crowd[count // 3] = -crowd[0]
+    return crowd
+
+
+@pytest.mark.fused_values
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("kind", ["mixed", "few", "equal", "pairs", "crowd"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "int32"])
+def test_long_rows_are_stable_to_the_bit(dtype: str, kind: str, descending: bool) -> None:
+    array = np.stack([_long_rows(kind, dtype, 1500), mixed(dtype, 1500)])
+    values, indices = lt.sort(lt.from_numpy(array), descending=descending)
+    alone = lt.argsort(lt.from_numpy(array), descending=descending, stable=True)
+    lt.realize(values, indices)
+    order = stable_order(array, descending)
+    np.testing.assert_array_equal(indices.numpy(), order)
+    np.testing.assert_array_equal(alone.numpy(), order)
+    assert values.numpy().tobytes() == np.take_along_axis(array, order, -1).tobytes()
+
+
+def test_runs_begin_with_their_first_element() -> None:
+    row = np.repeat(np.array([0.0, -0.0, 2.0, NAN, 2.0, 2.0, -0.0, 0.0]), [2, 1, 3, 2, 1, 2, 2, 1])
+    found, inverse, counts = lt.unique_consecutive(lt.from_numpy(row), True, True)
+    wanted = np.array([0.0, 2.0, NAN, NAN, 2.0, -0.0])
+    assert found.numpy().tobytes() == wanted.tobytes()
+    np.testing.assert_array_equal(inverse.numpy(), [0] * 3 + [1] * 3 + [2, 3] + [4] * 3 + [5] * 3)
+    np.testing.assert_array_equal(counts.numpy(), [3, 3, 1, 1, 3, 3])
+    assert lt.unique_consecutive(lt.empty(0)).shape == (0,)
+
+
 def test_values_alone_have_the_same_bits() -> None:
     arrays = [mixed(dtype, 2, 300) for dtype in ("float32", "float64", "int16")]
     found = [lt.sort(lt.from_numpy(a)).values for a in arrays]

@@ -56,9 +56,9 @@ def routine_c(phase: CallPhase, e: Expressions) -> list[ct.Node]:
         if phase.routine == "sort_values":
             pointers.append(ct.integer(0))
     else:
-        name = "lz_rows_sort_order_"
+        wide = length >= LONG and source.dtype.itemsize >= 4
+        name = f"lz_rows_sort_{'pairs' if wide else 'order'}_"
         if phase.routine == "sort_values":
-            wide = length >= LONG and source.dtype.itemsize >= 4
             name = f"lz_rows_sort_{'long' if wide else 'values'}_"
         pointers = [ct.name(source.name), *outputs, ct.name(phase.work[0])]
         if phase.routine != "sort_values":

@@ -83,9 +83,10 @@ static __attribute__((noinline, unused)) void lz_rows_sort_short_@S(lz_i64 rows,
 }
 
 //@ lz_sort_shifts_@S [unsigned]
-// The shifts of the digits in which the keys of a row differ, at least one; returns how many.
+// The shifts of the digits from `least` on in which the keys of a row differ, at least one; returns
+// how many.
 static __attribute__((noinline, unused)) int lz_sort_shifts_@S(const lz_any_@S *src, lz_i64 n,
-    lz_sort_form_@S f, int exact, int threads, int *shifts) {
+    lz_sort_form_@S f, int exact, int least, int threads, int *shifts) {
   lz_@S differ = 0, first = lz_sort_key_@S(src[0], f.flip, f.inf, f.down, exact);
   if (threads == 1) {
     for (lz_i64 i = 0; i < n; i++)
@@ -96,9 +97,9 @@ static __attribute__((noinline, unused)) int lz_sort_shifts_@S(const lz_any_@S *
       differ |= (lz_@S)(lz_sort_key_@S(src[i], f.flip, f.inf, f.down, exact) ^ first);
   }
   int passes = 0;
-  for (int shift = 0; shift <= @B; shift += 8)
+  for (int shift = least; shift <= @B; shift += 8)
     if ((differ >> shift) & 255) shifts[passes++] = shift;
-  if (!passes) shifts[passes++] = 0;
+  if (!passes) shifts[passes++] = least;
   return passes;
 }
 
@@ -180,10 +181,11 @@ LZ_FN void lz_sort_specials_@S(const lz_any_@S *src, lz_any_@S *dst, lz_i64 n,
 }
 
 //@ lz_sort_row_values_@S [unsigned]
-// One row of bits; the passes alternate between dst and keys so that the last ends in dst.
+// One row of bits, by its digits from `least` on; the passes alternate between dst and keys so that
+// the last ends in dst.
 static __attribute__((noinline, unused)) void lz_sort_row_values_@S(const lz_any_@S *src,
-    lz_any_@S *dst, lz_any_@S *keys, lz_i64 n, lz_sort_form_@S f, int threads) {
-  int shifts[8], passes = lz_sort_shifts_@S(src, n, f, 1, threads, shifts);
+    lz_any_@S *dst, lz_any_@S *keys, lz_i64 n, lz_sort_form_@S f, int least, int threads) {
+  int shifts[8], passes = lz_sort_shifts_@S(src, n, f, 1, least, threads, shifts);
   int parts = threads == 1 ? 1 : lz_sort_parts;
   lz_sort_table count[parts];
   const lz_any_@S *from = src;
@@ -220,7 +222,7 @@ static __attribute__((noinline, unused)) void lz_rows_sort_values_@S(lz_i64 rows
 #pragma omp parallel for num_threads(threads) if(threads > 1 && !shared) \
     schedule(dynamic, rows / 256 + 1)
   for (lz_i64 r = 0; r < rows; r++)
-    lz_sort_row_values_@S(src + r * n, dst + r * n, keys + r * n, n, f, shared ? threads : 1);
+    lz_sort_row_values_@S(src + r * n, dst + r * n, keys + r * n, n, f, 0, shared ? threads : 1);
 }
 
 //@ lz_sort_lanes_@S [u32 u64]
@@ -431,7 +433,7 @@ static __attribute__((noinline, unused)) void lz_rows_sort_long_@S(lz_i64 rows, 
     if (lz_sort_quick_@S(src + at, dst + at, keys + at, n, f, team))
       lz_sort_specials_@S(src + at, dst + at, n, f);
     else
-      lz_sort_row_values_@S(src + at, dst + at, keys + at, n, f, team);
+      lz_sort_row_values_@S(src + at, dst + at, keys + at, n, f, 0, team);
   }
 }
 
@@ -471,7 +473,7 @@ static __attribute__((noinline, unused)) void lz_sort_move_order_@S(const lz_any
 static __attribute__((noinline, unused)) void lz_sort_row_order_@S(const lz_any_@S *src,
     lz_any_@S *values, lz_i64 *order, lz_any_@S *keys0, lz_any_@S *keys1, lz_i64 *spare, lz_i64 n,
     lz_sort_form_@S f, int threads) {
-  int shifts[8], passes = lz_sort_shifts_@S(src, n, f, 0, threads, shifts);
+  int shifts[8], passes = lz_sort_shifts_@S(src, n, f, 0, 0, threads, shifts);
   int parts = threads == 1 ? 1 : lz_sort_parts;
   lz_sort_table count[parts];
   const lz_any_@S *from = src;
@@ -516,6 +518,94 @@ static __attribute__((noinline, unused)) void lz_rows_sort_order_@S(lz_i64 rows,
     lz_any_@S *out = values ? values + at : 0;
     lz_sort_row_order_@S(src + at, out, order + at, keys0 + at, keys1 + at, spare + at, n, f,
                          shared ? threads : 1);
+  }
+}
+
+//@ lz_sort_differ_@S [u32 u64]
+// The bits in which the keys of a row differ.
+static __attribute__((noinline, unused)) lz_@S lz_sort_differ_@S(const lz_any_@S *src, lz_i64 n,
+    lz_sort_form_@S f, int threads) {
+  lz_@S differ = 0, first = lz_sort_key_@S(src[0], f.flip, f.inf, f.down, 0);
+#pragma omp parallel for num_threads(threads) if(threads > 1) reduction(|:differ)
+  for (lz_i64 i = 0; i < n; i++)
+    differ |= (lz_@S)(lz_sort_key_@S(src[i], f.flip, f.inf, f.down, 0) ^ first);
+  return differ;
+}
+
+//@ lz_sort_ties_@S [u32 u64]
+// Puts neighbours whose upper halves are equal in the order of their whole keys, by insertion, which
+// is stable; 0 where many in a row are equal in half and out of order, after which they still are.
+static __attribute__((noinline, unused)) int lz_sort_ties_@S(const lz_any_@S *src, lz_any_u64 *pairs,
+    lz_i64 n, lz_sort_form_@S f) {
+#define LZ_KEY(PAIR) lz_sort_key_@S(src[(lz_u32)(PAIR)], f.flip, f.inf, f.down, 0)
+  for (lz_i64 i = 1, start = 0; i < n; i++) {
+    lz_u64 own = pairs[i];
+    if (own >> 32 != pairs[i - 1] >> 32) {
+      start = i;
+      continue;
+    }
+    lz_@S key = LZ_KEY(own);
+    lz_i64 at = i;
+    for (; at > start && LZ_KEY(pairs[at - 1]) > key; at--) {
+      if (i - start > 64) return 0;
+      pairs[at] = pairs[at - 1];
+    }
+    pairs[at] = own;
+  }
+#undef LZ_KEY
+  return 1;
+}
+
+//@ lz_sort_pairs_@S [u32 u64]
+// The positions that put a long row in order, and the values unless 0. What moves is half of each
+// key, from the first bit in which keys differ on, and below it the position: no two are equal, so
+// that any way to sort gives one order. Where keys differ in few digits, passes over these are
+// fastest. 0 for not done.
+static __attribute__((noinline, unused)) int lz_sort_pairs_@S(const lz_any_@S *src,
+    lz_any_@S *values, lz_i64 *order, lz_any_u64 *pairs, lz_any_u64 *sorted, lz_i64 n,
+    lz_sort_form_@S f, int threads) {
+  lz_sort_form_u64 plain = {0, 0, 0};
+  lz_@S differ = lz_sort_differ_@S(src, n, f, threads);
+  int up = 0, digits = 0;
+  while (differ && !((lz_@S)(differ << up) >> @B)) up++;
+  for (int shift = @B - 31; shift <= @B; shift += 8) digits += ((differ << up) >> shift & 255) != 0;
+#pragma omp parallel for num_threads(threads) if(threads > 1)
+  for (lz_i64 i = 0; i < n; i++) {
+    lz_@S key = lz_sort_key_@S(src[i], f.flip, f.inf, f.down, 0);
+    pairs[i] = (lz_u64)(lz_u32)((lz_@S)(key << up) >> (@B - 31)) << 32 | (lz_u64)i;
+  }
+  if (digits < 3 || !lz_sort_quick_u64(pairs, sorted, (lz_any_u64 *)order, n, plain, threads))
+    lz_sort_row_values_u64(pairs, sorted, (lz_any_u64 *)order, n, plain, 32, threads);
+  int halved = @B > 31 && (lz_u32)(differ << up);
+  if (halved && !lz_sort_ties_@S(src, sorted, n, f)) return 0;
+#pragma omp parallel for num_threads(threads) if(threads > 1)
+  for (lz_i64 i = 0; i < n; i++) {
+    lz_i64 from = (lz_i64)(lz_u32)sorted[i];
+    if (values) values[i] = src[from];
+    order[i] = from;
+  }
+  return 1;
+}
+
+//@ lz_rows_sort_pairs_@S [u32 u64]
+// As lz_rows_sort_order_@S, for rows that are worth more text.
+static __attribute__((noinline, unused)) void lz_rows_sort_pairs_@S(lz_i64 rows, lz_i64 n,
+    const void *from, void *to, lz_i64 *order, void *spare0, void *spare1, lz_i64 *spare,
+    lz_@S flip, lz_@S inf, int descending, int threads) {
+  const lz_any_@S *src = (const lz_any_@S *)from;
+  lz_any_@S *values = (lz_any_@S *)to;
+  lz_any_@S *keys0 = (lz_any_@S *)spare0, *keys1 = (lz_any_@S *)spare1;
+  lz_sort_form_@S f = {flip, inf, (lz_@S)(descending ? ~(lz_@S)0 : 0)};
+  int shared = rows < threads && n >= lz_sort_long;
+#pragma omp parallel for num_threads(threads) if(threads > 1 && !shared) \
+    schedule(dynamic, rows / 256 + 1)
+  for (lz_i64 r = 0; r < rows; r++) {
+    lz_i64 at = r * n;
+    int team = shared ? threads : 1;
+    lz_any_@S *out = values ? values + at : 0;
+    lz_any_u64 *pairs = (lz_any_u64 *)spare0 + at, *sorted = (lz_any_u64 *)spare + at;
+    if (n >> 32 || !lz_sort_pairs_@S(src + at, out, order + at, pairs, sorted, n, f, team))
+      lz_sort_row_order_@S(src + at, out, order + at, keys0 + at, keys1 + at, spare + at, n, f, team);
   }
 }
 

@@ -47,17 +47,18 @@ def count_true(mask: Node) -> int:
 def true_positions(mask: Node) -> Node:
     """The row-major positions of true elements as an int64 vector; looks at the values.
 
-    Every true element's place in the result is the running count before it; false elements are
-    written to one place past the end, which is cut off.
+    Every element is written to the place that the count of true ones before it says, one after the
+    other: the last to be written to a place is the true element, after which the count goes on.
     """
     count = count_true(mask)
-    flat = ops.reshape(mask, (mask.size,))
-    running = ops.scan("sum", ops.cast(flat, int64), 0)
-    slot = mapped(_SUB, (running, ops.constant(1, int64)), int64, None)
-    slot = choose(flat, slot, ops.constant(count, int64), int64)
+    size = mask.size
     base = expand_to(ops.constant(0, int64), (count + 1,))
-    written = ops.scatter(base, slot, ops.iota(mask.size), 0, "set")
-    return ops.slice_(written, (0,), (count,), (1,))
+    if count:
+        flat = ops.cast(ops.reshape(mask, (size,)), int64)
+        first = expand_to(ops.constant(0, int64), (1,))
+        earlier = ops.concat([first, ops.slice_(flat, (0,), (size - 1,), (1,))], 0)
+        base = ops.scatter(base, ops.scan("sum", earlier, 0), ops.iota(size), 0, "set")
+    return ops.slice_(base, (0,), (count,), (1,))
 
 
 def coordinates(mask: Node) -> list[Node]:

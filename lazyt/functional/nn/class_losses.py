@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from lazyt import ops
 from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
+from lazyt.functional.control.tracing import is_placed, needs_history
 from lazyt.functional.creation.creation import fresh, tensor
 from lazyt.functional.elementwise.activations import logsigmoid
 from lazyt.functional.elementwise.arithmetic import minimum, mul, sub
@@ -29,10 +31,12 @@ from lazyt.functional.type_promotion import get_default_dtype, refuse, refuse_ca
 from lazyt.handle.autocast import in_full_precision
 from lazyt.handle.dispatch import type_title
 from lazyt.handle.function_table import function
+from lazyt.handle.hooks import capturing
 from lazyt.handle.tensor import Tensor
-from lazyt.ir.dtypes import int32, int64, uint8
-from lazyt.ir.graph import Node
+from lazyt.ir.dtypes import DType, bool_, int32, int64, uint8
+from lazyt.ir.graph import Body, Node
 from lazyt.ir.scalar import Expr, call, const
+from lazyt.ops.control.building import loop
 from lazyt.transforms.derivations import repeated
 
 # Losses of class scores: the negative log-likelihood and the cross entropy.
@@ -670,8 +674,13 @@ def _summed(stay: Expr, one: Expr, two: Expr, top: Expr) -> Expr:
 
 def _log_sum(stay: Node, one: Node, two: Node) -> Node:
     """``_summed`` relative to the greatest, which cancels out and has no gradient."""
-    plain = tuple(ops.detach(n) if n.needs_grad else n for n in (stay, one, two))
+    plain = tuple([ops.detach(node) for node in (stay, one, two)])
     return mixed(_summed, (stay, one, two, mixed(_top, plain)))
+
+
+#: Steps up to which a captured function has them as one graph, which then has a fast path; each
+#: takes about a microsecond there, and ten as a step of a loop.
+_UNROLLED = 100
 
 
 def _alignments(logs: Node, labels: Node, skips: Node, inputs: Node) -> Node:
@@ -679,24 +688,56 @@ def _alignments(logs: Node, labels: Node, skips: Node, inputs: Node) -> Node:
 
     The forward variables, one step of time after the other; samples that ended stand still.
     """
-    steps, batch, classes = logs.shape
+    steps, batch, _ = logs.shape
     size = labels.shape[1]
-    never = constant_of(-math.inf, logs.dtype)
+    dtype = logs.dtype
+    never = ops.broadcast_to(constant_of(-math.inf, dtype), (batch, size))
+    if not steps:
+        return never
+    places = ops.broadcast_to(labels, (steps, batch, size))
+    emitted = ops.gather(logs, places, 2, 2)
     first = ops.apply("lt", ops.iota(size), constant_of(2, int64))
-    state = never
-    for t in range(steps):
-        row = ops.reshape(
-            ops.slice_(logs, (t, 0, 0), (1, batch, classes), (1, 1, 1)), (batch, classes)
-        )
-        emitted = ops.gather(row, labels, 1, 1)
-        if t == 0:
-            state = choose(first, emitted, never, logs.dtype)
-            continue
-        going = ops.reshape(ops.apply("gt", inputs, constant_of(t, int64)), (batch, 1))
-        skipped = choose(skips, _later(state, 2, -math.inf), never, logs.dtype)
-        reached = _log_sum(state, _later(state, 1, -math.inf), skipped)
-        state = choose(going, ops.apply("add", reached, emitted), state, logs.dtype)
-    return ops.broadcast_to(state, (batch, size))
+    state = choose(first, _at(emitted, 0), never, dtype)
+    times = ops.reshape(ops.iota(steps), (steps, 1))
+    going = ops.reshape(ops.apply("gt", ops.reshape(inputs, (1, batch)), times), (steps, batch, 1))
+    few = steps <= (1 if capturing() is None else _UNROLLED)
+    if few or is_placed([logs, labels, inputs]):
+        for t in range(1, steps):
+            state = _next_alignments(skips, state, _at(emitted, t), _at(going, t))
+        return state
+    later = [_from_second(rows) for rows in (emitted, going)]
+    body = _alignment_step(batch, size, dtype)
+    made = loop(body, [skips], [state], later, steps - 1, False, needs_history([logs]))
+    return made.carries[0]
+
+
+def _at(rows: Node, step: int) -> Node:
+    """The matrix of one step."""
+    shape = rows.shape[1:]
+    return ops.reshape(ops.slice_(rows, (step, 0, 0), (1, *shape), (1, 1, 1)), shape)
+
+
+def _from_second(rows: Node) -> Node:
+    """The matrices of all steps but the first."""
+    ones, (steps, *shape) = (1, 1, 1), rows.shape
+    return ops.slice_(rows, (1, 0, 0), (steps - 1, *shape), ones)
+
+
+def _next_alignments(skips: Node, state: Node, emitted: Node, going: Node) -> Node:
+    """The forward variables one step of time later."""
+    never = constant_of(-math.inf, state.dtype)
+    skipped = choose(skips, _later(state, 2, -math.inf), never, state.dtype)
+    reached = _log_sum(state, _later(state, 1, -math.inf), skipped)
+    return choose(going, ops.apply("add", reached, emitted), state, state.dtype)
+
+
+@lru_cache(256)
+def _alignment_step(batch: int, size: int, dtype: DType) -> Body:
+    """``_next_alignments`` as a step of a loop."""
+    skips, going = (ops.input_((batch, extent), bool_) for extent in (size, 1))
+    state, emitted = (ops.input_((batch, size), dtype) for _ in range(2))
+    found = _next_alignments(skips, state, emitted, going)
+    return Body.of([skips, state, emitted, going], [found])
 
 
 def _losses(logs: Node, labels: Node, skips: Node, inputs: Node, targets: Node) -> Node:

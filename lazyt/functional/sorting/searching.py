@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 from math import prod
 from typing import Any
 
@@ -12,7 +12,7 @@ from lazyt import ops
 from lazyt.errors import BoundsError, DTypeError, LazytError, NoKernelError
 from lazyt.functional import return_types
 from lazyt.functional.elementwise.arithmetic import scalar_build
-from lazyt.functional.indexing.masks import true_positions
+from lazyt.functional.indexing.masks import count_true, true_positions
 from lazyt.functional.indexing.picking import value_range, within
 from lazyt.functional.operands import (
     as_number,
@@ -386,9 +386,13 @@ _SUB, _MUL, _ADD = (scalar_build(n) for n in ("sub", "mul", "add"))
 
 def _run_numbers(starts: Node) -> Node:
     """The number of the run that each element of a row is in, int64 from 0."""
-    last = len(starts.shape) - 1
-    running = ops.scan("sum", ops.cast(starts, int64), last)
-    return mapped(_SUB, (running, constant_of(1, int64)), int64, None)
+    shape, last = starts.shape, len(starts.shape) - 1
+    if not shape[last]:
+        return ops.cast(starts, int64)
+    low, ones = (0,) * last, (1,) * len(shape)
+    later = ops.slice_(starts, (*low, 1), (*shape[:-1], shape[-1] - 1), ones)
+    first = expand_to(ops.constant(0, int64), (*shape[:-1], 1))
+    return ops.scan("sum", ops.concat([first, ops.cast(later, int64)], last), last)
 
 
 def _unsorted(values: Node, order: Node) -> Node:
@@ -441,7 +445,22 @@ class _Runs:
     def __init__(self, starts: Node, order: Node | None) -> None:
         self.starts = starts
         self.order = order
-        self.firsts = true_positions(starts)
+
+    @cached_property
+    def firsts(self) -> Node:
+        """Where each run begins."""
+        return true_positions(self.starts)
+
+    def values(self, row: Node) -> Node:
+        """The first element of each run of ``row``, which was not sorted and has no gradient.
+
+        Each element is written to the place of its run, the last one first.
+        """
+        base = expand_to(constant_of(0, row.dtype), (count_true(self.starts),))
+        if not row.size:
+            return base
+        numbers, elements = (ops.flip(x, (0,)) for x in (_run_numbers(self.starts), row))
+        return ops.scatter(base, numbers, elements, 0, "set")
 
     def sources(self) -> Node:
         """The original position of the first element of each run."""
@@ -553,7 +572,8 @@ def unique_consecutive(
     if dim is None:
         flat = ops.reshape(node, (node.size,))
         runs = _Runs(_starts(flat), None)
-        values = ops.gather(flat, runs.sources(), 0)
+        follows = flat.needs_grad
+        values = ops.gather(flat, runs.sources(), 0) if follows else runs.values(flat)
         shape = node.shape
         name, axis = "UniqueConsecutive", 0
     else:
