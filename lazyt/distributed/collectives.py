@@ -334,13 +334,15 @@ def all_gather(
     _same_kind([*tensor_list, tensor], "all_gather")
     sizes = [prod(output.shape) for output in outputs]
     row = ops.reshape(node, (prod(node.shape),))
-    if len(set(sizes)) == 1 and sizes[0] == row.shape[0]:
-        whole = build.all_gather(row, ranks)
-    else:
-        if sizes[ranks.rank] != row.shape[0]:
-            raise ShapeError(f"tensor_list has room for {sizes[ranks.rank]} elements of this rank")
-        every = ops.concat([row] * ranks.size, 0)
-        whole = build.all_to_all(every, ranks, [row.shape[0]] * ranks.size, sizes)
+    with build.written_as("all_gather", node):
+        if len(set(sizes)) == 1 and sizes[0] == row.shape[0]:
+            whole = build.all_gather(row, ranks)
+        else:
+            if sizes[ranks.rank] != row.shape[0]:
+                room = sizes[ranks.rank]
+                raise ShapeError(f"tensor_list has room for {room} elements of this rank")
+            every = ops.concat([row] * ranks.size, 0)
+            whole = build.all_to_all(every, ranks, [row.shape[0]] * ranks.size, sizes)
     return finish(list(zip(tensor_list, parted(whole, [o.shape for o in outputs]))), async_op)
 
 
@@ -382,7 +384,8 @@ def all_gather_into_tensor(
     _same_kind([output_tensor, input_tensor], "all_gather_into_tensor")
     if prod(output.shape) != prod(node.shape) * found[1].size:
         raise ValueError("output tensor size must be equal to world_size times input tensor size")
-    whole = build.all_gather(ops.reshape(node, (prod(node.shape),)), found[1])
+    with build.written_as("all_gather_into_tensor", node):
+        whole = build.all_gather(ops.reshape(node, (prod(node.shape),)), found[1])
     return finish([(output_tensor, whole)], async_op)
 
 
@@ -410,7 +413,9 @@ def reduce_scatter(
     if len(nodes) != found[1].size:
         raise ValueError(f"input_list has {len(nodes)} tensors for {found[1].size} ranks")
     _same_kind([output, *input_list], "reduce_scatter")
-    total = build.reduce_scatter(joined(nodes), found[1], reduction_of(op))
+    row = joined(nodes)
+    with build.written_as("reduce_scatter", row):
+        total = build.reduce_scatter(row, found[1], reduction_of(op))
     return finish([(output, total)], async_op)
 
 
@@ -437,7 +442,9 @@ def reduce_scatter_tensor(
     _same_kind([output, input], "reduce_scatter_tensor")
     if prod(node.shape) != prod(shown.shape) * found[1].size:
         raise ValueError("input tensor must be the same size as output size times world size")
-    total = build.reduce_scatter(ops.reshape(node, (prod(node.shape),)), found[1], reduction_of(op))
+    with build.written_as("reduce_scatter_tensor", node):
+        row = ops.reshape(node, (prod(node.shape),))
+        total = build.reduce_scatter(row, found[1], reduction_of(op))
     return finish([(output, total)], async_op)
 
 
@@ -541,7 +548,8 @@ def gather(
         raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
     if not mine and gather_list:
         raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
-    rows = build.rows_to(ops.reshape(node, (prod(node.shape),)), ranks, root)
+    with build.written_as("gather", node):
+        rows = build.rows_to(ops.reshape(node, (prod(node.shape),)), ranks, root)
     if not mine:
         return _sent(rows, async_op)
     outputs = _values(gather_list, "gather_list")
@@ -587,7 +595,9 @@ def scatter(
         nothing = ops.slice_(ops.reshape(shown, (size,)), (0,), (0,), (1,))  # on its device
         row, sent = nothing, [0] * ranks.size
     received = [size if rank == root else 0 for rank in range(ranks.size)]
-    return finish([(tensor, build.all_to_all(row, ranks, sent, received))], async_op)
+    with build.written_as("scatter", shown):
+        part = build.all_to_all(row, ranks, sent, received)
+    return finish([(tensor, part)], async_op)
 
 
 def barrier(

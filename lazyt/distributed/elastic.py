@@ -16,8 +16,10 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from types import TracebackType
 from typing import Any, NamedTuple, TypeVar, cast
 
+from lazyt.ir.source_lines import is_own_file
 from lazyt.runtime.ranks.member import RankFailure
 
 __all__ = ["record"]
@@ -30,7 +32,7 @@ class Failure(NamedTuple):
     """Why a rank has ended.
 
     Attributes:
-        text: the error, with the line that raised it.
+        text: the error, with the program's line that raised it.
         time: when, in seconds since 1970.
         follows: whether it ended because another one failed.
     """
@@ -50,14 +52,25 @@ def write_failure(error: BaseException) -> None:
     path = Path(os.environ.get(_FILE, ""))
     if not path.name or path.exists():
         return
-    last = traceback.extract_tb(error.__traceback__)[-1:]
-    where = f", at {last[0].filename}:{last[0].lineno}" if last else ""
-    text = str(error) if isinstance(error, RankFailure) else f"{type(error).__name__}: {error}"
-    found = Failure(f"{text}{where}", time.time(), isinstance(error, RankFailure))
+    follows = isinstance(error, RankFailure)
+    text = str(error) if follows else f"{type(error).__name__}: {error}"
+    where = line_of(error.__traceback__)
+    if where and where not in text:
+        text += f", at {where}"
+    found = Failure(text, time.time(), follows)
     with contextlib.suppress(OSError):  # the launcher still has the status
         part = path.with_suffix(".part")
         part.write_text(json.dumps(found._asdict()))
         part.replace(path)
+
+
+def line_of(tb: TracebackType | None) -> str:
+    """``file:line`` of the program's line that an error came from: below it there are only lines
+    of this package. Empty where there is none."""
+    frames = traceback.extract_tb(tb)
+    while frames and is_own_file(frames[-1].filename):
+        frames.pop()
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
 
 
 def read_failure(path: Path) -> Failure | None:

@@ -9,14 +9,13 @@ import socket
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlparse
 
-from lazyt.distributed.elastic import is_launched, write_failure
+from lazyt.distributed.elastic import is_launched, line_of, write_failure
 from lazyt.distributed.stores import HubStore, Store
 from lazyt.errors import DeviceError, DistributedError, warn
 from lazyt.ops.parallel.collectives import Ranks
@@ -372,7 +371,7 @@ def _own_host() -> str:
 
 _BY_HUB = (
     "mpi4py is not installed, so host memory moves through the hub, a process beside rank 0, which "
-    "is slow: pip install mpi4py mpich"
+    f"is slow: {mpi.INSTALL}"
 )
 
 
@@ -557,9 +556,8 @@ def _watch_errors() -> None:
         else:
             before(kind, error, tb)
         if _now.member is not None and not isinstance(error, RankFailure):
-            last = traceback.extract_tb(tb)[-1:]
-            where = f" at {last[0].filename}:{last[0].lineno}" if last else ""
-            _now.member.fail(f"{kind.__name__}: {error}{where}")
+            where = line_of(tb)
+            _now.member.fail(f"{kind.__name__}: {error}{where and f' at {where}'}")
         if _now.member is not None:
             sys.stderr.flush()
             sys.stdout.flush()

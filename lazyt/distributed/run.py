@@ -24,7 +24,9 @@ again with fewer when the system has ended some.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -33,6 +35,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -278,7 +281,28 @@ def _attempt(
             _end(ranks)
         if why:
             return _Ended(why=why)
-        return _blame(ranks, ended, errors, first)._replace(killed=killed)
+        found = _blame(ranks, ended, errors, first)
+        if found.status == 1 and not any(path.exists() for path in errors):
+            _hint(options)
+        return found._replace(killed=killed)
+
+
+def _hint(options: argparse.Namespace) -> None:
+    """Names ``--lazyt`` where a program imports torch, and there is none."""
+    if options.lazyt or options.no_python or find_spec("torch") is not None:
+        return
+    path = options.program
+    if options.module:
+        with contextlib.suppress(ImportError):
+            spec = find_spec(options.program)
+            path = (spec and spec.origin) or path
+    try:
+        text = Path(path).read_text(errors="replace")
+    except OSError:
+        return
+    if re.search(r"^\s*(import|from)\s+torch\b", text, re.MULTILINE):
+        _say("the program imports torch, which is not installed: --lazyt has `import torch` give "
+             "lazyt")  # fmt: skip
 
 
 def _end(ranks: Sequence[subprocess.Popen[bytes]]) -> None:
@@ -311,7 +335,10 @@ def _blame(
         chosen = (silent or ended)[0]
     status = ranks[chosen].returncode
     why = told[chosen].text if chosen in told else _ending(status)
-    text = f"rank {first + chosen} has failed first (process {ranks[chosen].pid}): {why}"
+    if chosen in told and told[chosen].follows:  # of ranks that another machine has, or of none
+        text = f"the ranks cannot go on: {why}"
+    else:
+        text = f"rank {first + chosen} has failed first (process {ranks[chosen].pid}): {why}"
     _say(text)
     return _Ended(status, text=text)
 

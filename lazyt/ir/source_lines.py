@@ -60,6 +60,11 @@ def user_position() -> Source | None:
     return None
 
 
+def is_own_file(name: str) -> bool:
+    """Whether a file, as code names it, belongs to the package."""
+    return name.startswith(_PACKAGE)
+
+
 def position_of(frame: FrameType) -> Source | None:
     """``user_position`` where the user's frame is most likely this one."""
     code = frame.f_code

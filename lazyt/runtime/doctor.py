@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -106,6 +107,7 @@ def examine() -> list[Finding]:
         _examine_threads,
         _examine_memory,
         _examine_cache,
+        lambda: [_examine_mpi()],
         _examine_cuda,
     )
     with warnings.catch_warnings():
@@ -264,6 +266,32 @@ def _examine_emulator() -> Finding:
     except NoCompilerError as error:
         return Finding("cuda:emu", "warn", str(error), "it compiles what the emulator runs")
     return Finding("cuda:emu", "ok", f"the CUDA emulator compiles with {command}")
+
+
+def _examine_mpi() -> Finding:
+    """What moves host memory between ranks. MPI starts where it is loaded, so a process of no other
+    use says which one it is."""
+    from lazyt.runtime.ranks import mpi
+
+    if not mpi.is_installed():
+        detail = "mpi4py is not installed: ranks move host memory through one process, slowly"
+        return Finding("mpi", "warn", detail, f"{mpi.INSTALL}, for several ranks")
+    program = (
+        "import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI; "
+        "print(mpi4py.__version__, MPI.Get_library_version().splitlines()[0], sep='\\n')"
+    )
+    command = [sys.executable, "-c", program]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    except subprocess.TimeoutExpired:
+        return Finding("mpi", "warn", "the MPI library of mpi4py says nothing for a minute", "")
+    if done.returncode:
+        why = (done.stderr.strip().splitlines() or ["its process has ended"])[-1]
+        advice = f"{mpi.INSTALL}, for several ranks"
+        return Finding("mpi", "warn", f"mpi4py finds no MPI library ({why})", advice)
+    version, library = done.stdout.splitlines()[:2]
+    name = " ".join(library.split())[:60].strip(" ,")
+    return Finding("mpi", "ok", f"mpi4py {version} with {name}")
 
 
 def _examine_nccl() -> Finding:

@@ -7,9 +7,10 @@ import os
 import runpy
 import sys
 from collections.abc import Sequence
+from types import TracebackType
 
 from lazyt.compat import torch_alias
-from lazyt.errors import LazytError
+from lazyt.ir.source_lines import is_own_file
 from lazyt.tools.arguments import Parser, UsageError
 
 
@@ -35,7 +36,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def run_program(command: list[str], is_module: bool, alias: bool = True) -> int:
-    """Runs a program, or a module, with its arguments; 1 where it raised one of lazyt's errors.
+    """Runs a program, or a module, with its arguments; 1 where it raised an exception.
 
     ``alias``: whether ``import torch`` gives lazyt.
     """
@@ -44,11 +45,26 @@ def run_program(command: list[str], is_module: bool, alias: bool = True) -> int:
     sys.argv = [*command]
     try:
         _run(command[0], is_module)
-    except LazytError:
-        # The program's own mistake, so it ends as it would without us: with its traceback.
-        sys.excepthook(*sys.exc_info())
+    except BrokenPipeError:  # whoever reads the output has seen enough
+        raise
+    except Exception as error:
+        # It ends as it would without us: with its traceback, which begins with its own lines.
+        error.__traceback__ = _from_program(error.__traceback__)
+        sys.excepthook(type(error), error, error.__traceback__)
         return 1
     return 0
+
+
+def _from_program(tb: TracebackType | None) -> TracebackType | None:
+    """A traceback without the frames of what runs the program; the whole one where it did not get
+    as far as that."""
+    frame, found = tb, None
+    while frame is not None and found is None:
+        name = frame.tb_frame.f_code.co_filename
+        if not (is_own_file(name) or "runpy" in name or name.startswith("<frozen ")):
+            found = frame
+        frame = frame.tb_next
+    return found or tb
 
 
 def _run(program: str, is_module: bool) -> None:

@@ -248,6 +248,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     },
     "ops.leaves": {"_uids": ("atomic", "numbers of values that are no constants")},
     "ops.parallel.collectives": {
+        "_calling": ("thread", "what the program has called, while its collectives are made"),
         "_known": ("atomic", "collectives that were made, weakly"),
         "_next": ("atomic", "the number of the next collective"),
     },

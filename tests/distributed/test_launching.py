@@ -178,6 +178,58 @@ def test_the_launcher_names_the_first_failure(tmp_path: Path) -> None:
     assert "again" not in done.stderr
 
 
+def test_the_launcher_names_the_programs_line(tmp_path: Path) -> None:
+    """Not those of the package below it; of an error of lazyt's as of one of the program's."""
+    program = """
+    def add(x):
+        return x + lazyt.ones(4)
+    if rank == 0:
+        add(lazyt.ones(3))
+    dist.barrier()
+    """
+    done = _launch(tmp_path, program)
+    line = [t for t in done.stderr.splitlines() if "has failed first" in t]
+    assert len(line) == 1 and line[0].endswith("program.py:9"), done.stderr
+
+
+def test_no_rank_has_failed(tmp_path: Path) -> None:
+    done = _launch(tmp_path, "if rank == 0:\n    dist.all_reduce(lazyt.ones(2, 3))\n")
+    (line,) = [t for t in done.stderr.splitlines() if t.startswith("lazyt.distributed.run: ")]
+    assert "the ranks cannot go on: rank 1 has ended, without an error, and rank 0 waits" in line
+    assert "all_reduce float32[2, 3] for sum at " in line and line.endswith("program.py:8"), line
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize("text", ["import torch\n", "from torch import nn\n"])
+def test_the_launcher_hints_at_its_option(tmp_path: Path, text: str) -> None:
+    """The program imports torch, and there is none."""
+    (tmp_path / "program.py").write_text(f"{text}print('there')\n")
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('no torch')\n")
+    start = "import importlib.util as u, runpy, sys; find = u.find_spec\n"
+    start += "u.find_spec = lambda name, *more: None if name == 'torch' else find(name, *more)\n"
+    start += "sys.argv = ['run', *sys.argv[1:]]\n"
+    start += "runpy.run_module('lazyt.distributed.run', run_name='__main__')\n"
+    for options, wanted in ([], True), (["--lazyt"], False):
+        done = subprocess.run(
+            [sys.executable, "-c", start, *options, "program.py"], env=environment(),
+            cwd=tmp_path, text=True, capture_output=True, timeout=200,
+        )  # fmt: skip
+        assert ("--lazyt has `import torch` give lazyt" in done.stderr) is wanted, done.stderr
+        assert ("there" in done.stdout) is not wanted
+
+
+def test_tracebacks_begin_with_the_program(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("import torch\ntorch.ones(3) + torch.ones(4)\n")
+    (tmp_path / "broken.py").write_text("def f(:\n")
+    for name, first in ("program.py", 'program.py", line 2, in <module>'), ("broken.py", "File"):
+        done = subprocess.run(
+            [sys.executable, "-m", "lazyt", "run", name], env=environment(), cwd=tmp_path,
+            text=True, capture_output=True, timeout=200,
+        )  # fmt: skip
+        assert done.returncode == 1
+        assert first in done.stderr.splitlines()[1], done.stderr
+
+
 def test_kill_under_mpiexec(tmp_path: Path) -> None:
     """Ranks that ``mpiexec`` has started end, too, when one is killed."""
     program = """

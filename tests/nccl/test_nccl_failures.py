@@ -158,7 +158,9 @@ def test_words_of_nccl(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         dist.all_gather_into_tensor(lazyt.empty(2, device="cuda:emu"), x)
     text = str(caught.value)
     assert "NCCL: ncclAllGather: invalid argument (ncclInvalidArgument): mock: " in text
-    assert "rank 0 of group 'world" in text and "all_gather float32[2] on cuda at " in text
+    assert (
+        "rank 0 of group 'world" in text and "all_gather_into_tensor float32[2] on cuda at " in text
+    )
     assert "test_nccl_failures.py:" in text
     monkeypatch.setenv("MOCK_NCCL_FAIL", "ncclCommInitRankConfig=3")
     other = dist.new_group([0])
@@ -178,7 +180,7 @@ def test_a_rank_that_is_late(tmp_path: Path) -> None:
     first, second = ended(LATE, 2, tmp_path, seconds="2")
     assert first.status == 1 and second.status == 1
     line = 1 + (BEGIN + LATE).partition("# the line")[0].count("\n")
-    assert "rank 0: all_gather float32[3] on cuda at " in first.text
+    assert "rank 0: all_gather_into_tensor float32[3] on cuda at " in first.text
     assert f"program.py:{line}: a collective of group 'world1' has taken 2." in first.text
     assert "longer than allowed: rank 1 has not come to it" in first.text
     assert "rank 0 has failed" in second.text

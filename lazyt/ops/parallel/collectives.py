@@ -9,7 +9,9 @@ depend on one is computed while it is under way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
@@ -36,6 +38,7 @@ class CollectiveParams(NamedTuple):
         lane: ranks start the collectives of a lane in one order, and those of different lanes in
             any: the second half of a sum does not hold up the first half of the next one.
         reduction: what ranks make of what they receive, where that has to be the same on all.
+        written: what the program called, with dtype and shape, where that is not ``kind``.
     """
 
     kind: str
@@ -49,6 +52,7 @@ class CollectiveParams(NamedTuple):
     pairs: tuple[tuple[int, int], ...] = ()
     lane: int = 0
     reduction: str = ""
+    written: str = ""
 
 
 #: What runs a collective alone, for the interpreter: ``(node, array) -> array``. The module that
@@ -142,9 +146,31 @@ def renumber() -> None:
     _next[0] = 0
 
 
+class _Calling(threading.local):
+    """What the program has called, while its collectives are made."""
+
+    written = ""
+
+
+_calling = _Calling()
+
+
+@contextmanager
+def written_as(name: str, node: Node) -> Iterator[None]:
+    """Notes in the collectives that the block makes which function of a value the program has
+    called: the outermost block counts."""
+    before = _calling.written
+    _calling.written = before or f"{name} {node.dtype.name}[{', '.join(map(str, node.shape))}]"
+    try:
+        yield
+    finally:
+        _calling.written = before
+
+
 def _made(node: Node, ranks: Ranks, kind: str, **more: Any) -> Node:
     """A new collective. Equal nodes are one, and a collective that was run already is another: so
     it has the next number with which there is none."""
+    more.setdefault("written", _calling.written)
     while True:
         params = CollectiveParams(kind, ranks.group, ranks.rank, ranks.size, _next[0], **more)
         made = make(COLLECTIVE, (node,), params)
@@ -214,7 +240,8 @@ def reduce_scatter(node: Node, ranks: Ranks, reduction: str = "sum") -> Node:
     if ranks.size == 1:
         return mean(node, 1, reduction)
     each = [rows] * ranks.size
-    moved = all_to_all(node, ranks, each, each, reduction)
+    with written_as("reduce_scatter", node):
+        moved = all_to_all(node, ranks, each, each, reduction)
     pieces = build.reshape(moved, (ranks.size, rows, *node.shape[1:]))
     values = [build.reshape(row(pieces, i), (rows, *node.shape[1:])) for i in range(ranks.size)]
     return mean(combine(values, REDUCTIONS[reduction]), ranks.size, reduction)
@@ -229,7 +256,8 @@ def rows_to(node: Node, ranks: Ranks, root: int, reduction: str = "") -> Node:
 
 def gather_to(node: Node, ranks: Ranks, root: int, reduction: str) -> tuple[Node, Node | None]:
     """What moves the values of all ranks to ``root``, and there their reduction; else None."""
-    rows = rows_to(node, ranks, root, reduction)
+    with written_as("reduce", node):
+        rows = rows_to(node, ranks, root, reduction)
     if ranks.rank != root:
         return rows, None
     values = [build.reshape(row(rows, i), node.shape) for i in range(ranks.size)]

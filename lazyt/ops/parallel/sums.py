@@ -22,6 +22,7 @@ from lazyt.ops.parallel.collectives import (
     combine,
     mean,
     row,
+    written_as,
 )
 
 #: Up to this size every rank gets all values and adds them up itself: one message instead of two.
@@ -48,7 +49,8 @@ def divide(total: int, size: int) -> list[int]:
 
 def all_reduce(node: Node, ranks: Ranks, reduction: str = "sum") -> Node:
     """The reduction of the values of all ranks, on each of them."""
-    return reduce_shares([node], ranks, ranks.size, reduction)
+    with written_as("all_reduce", node):
+        return reduce_shares([node], ranks, ranks.size, reduction)
 
 
 def reduce_shares(

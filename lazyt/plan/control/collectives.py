@@ -39,6 +39,7 @@ class Call(NamedTuple):
     Attributes:
         what, lane, group: what the group does, in which lane, and its name.
         text, line: what all ranks have to call, and where the program does.
+        written: what the program calls, which is ``text`` or a function made of it.
         sent, nbytes: sizes of the operand and of the value.
         place: the device of both; empty for the CPU.
     """
@@ -51,15 +52,17 @@ class Call(NamedTuple):
     sent: int
     nbytes: int
     place: str
+    written: str
 
     @staticmethod
     def of(call: Node) -> Call:
         """What a node that has no value yet stands for."""
         params: CollectiveParams = call.params
         sent, line = call.inputs[0].nbytes, source_text(call.source)
-        text = description(call)
-        place = place_of(call.form)
-        return Call(_sized(call), params.lane, params.group, text, line, sent, call.nbytes, place)
+        return Call(
+            _sized(call), params.lane, params.group, description(call), line, sent, call.nbytes,
+            place_of(call.form), written(call),
+        )  # fmt: skip
 
 
 class Started(NamedTuple):
@@ -266,7 +269,7 @@ def _start(call: Node, realize: Realize) -> None:
         operand.data = value.data
     what = Call.of(call)
     group = named(what.group)
-    number = group.come_to(what.text, what.line, lane=what.lane)
+    number = group.come_to(what.text, what.line, lane=what.lane, written=what.written)
     _started[call] = begin(what, group, number, operand.data)
 
 
@@ -292,7 +295,7 @@ def _begin_on_device(
 
     target = device_at(call.place).allocate(call.nbytes)
     now = time.monotonic()
-    subject = Subject(call.text, call.line, number, call.lane)
+    subject = Subject(call.written, call.line, number, call.lane)
     transfer = engine.start(call.what, operand, call.sent, target, subject)
     return Started(call, transfer, group, number, operand, target, now)
 
@@ -329,6 +332,22 @@ def description(call: Node) -> str:
     return text
 
 
+def written(call: Node) -> str:
+    """What the program calls: ``description`` where it calls the collective itself."""
+    params: CollectiveParams = call.params
+    if not params.written:
+        return description(call)
+    device = f" on {place_of(call.form).partition(':')[0]}" if call.form < PLACED else ""
+    return params.written + device + (f" for {params.reduction}" if params.reduction else "")
+
+
+def _computed(call: Node) -> str:
+    """The line of a table: what the program calls, and what moves for it."""
+    over = f"over {call.params.size} ranks of {call.params.group}"
+    moved = f", by {description(call)}" if call.params.written else ""
+    return f"{written(call)} {over}{moved}"
+
+
 def _sized(call: Node) -> Collective:
     """The collective with bytes in the place of rows."""
     params: CollectiveParams = call.params
@@ -345,7 +364,8 @@ def _alone(node: Node, array: Any) -> Any:
     # 16-bit floats travel as other ranks have them in memory.
     stored = np.ascontiguousarray(store(array, node.inputs[0].dtype))
     source, target = stored.reshape(-1).view(np.uint8), np.empty(node.nbytes, np.uint8)
-    group.run(_sized(node), source, target, description(node), source_text(node.source))
+    line = source_text(node.source)
+    group.run(_sized(node), source, target, description(node), line, written(node))
     return load(target.view(stored.dtype).reshape(node.shape), node.dtype)
 
 
@@ -355,7 +375,7 @@ def note(call: Node) -> dict[str, Any]:
     return {
         "name": params.kind,
         "kind": "collective",
-        "computes": [f"{description(call)} over {params.size} ranks of {params.group}"],
+        "computes": [_computed(call)],
         "bytes_read": call.inputs[0].nbytes,
         "bytes_written": call.nbytes,
         "flops": 0,

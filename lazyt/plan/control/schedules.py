@@ -267,7 +267,7 @@ class _Forms:
         self._lanes: dict[tuple[str, int], list[int]] = {}
         for number, call in enumerate(calls):
             self._lanes.setdefault((call.group, call.lane), []).append(number)
-        self._texts = [(call.text, call.line) for call in calls]
+        self._texts = [(call.text, call.line, call.written) for call in calls]
         self._key = sha256(repr(self._texts).encode()).hexdigest()[:16]
 
     def come_to(self, ask: bool) -> list[int]:

@@ -82,7 +82,14 @@ class Group:
         here = int(os.environ.get("LOCAL_WORLD_SIZE") or self.size)
         self._is_crowded = min(here, self.size) > len(os.sched_getaffinity(0))
 
-    def come_to(self, text: str, line: str, patience: float | None = None, lane: int = 0) -> int:
+    def come_to(
+        self,
+        text: str,
+        line: str,
+        patience: float | None = None,
+        lane: int = 0,
+        written: str = "",
+    ) -> int:
         """Says which collective this rank comes to; the first time, waits until all ranks have and
         agree. Returns its number. Raises RankFailure, and DistributedError with the ranks that have
         not come in time.
@@ -92,6 +99,7 @@ class Group:
             line: where the program calls it.
             patience: seconds to wait, the group's by default.
             lane: whose next collective it is.
+            written: what the program calls there, for messages; ``text`` by default.
         """
         number = self._counts[lane]
         self._counts[lane] += 1
@@ -102,7 +110,7 @@ class Group:
                 seconds = self.patience if patience is None else patience
             name = self._lane_name(lane)
             if not self.member.come_to(
-                name, self.ranks, number, text, line, seconds, self.comm.move
+                name, self.ranks, number, text, line, seconds, self.comm.move, written or text
             ):
                 raise DistributedError(self.late(number, seconds or 0.0, lane))
         return number
@@ -111,12 +119,14 @@ class Group:
         """Whether ``come_to`` would return at once."""
         return self.member is None or (text, line) in self._known
 
-    def come_to_all(self, calls: Sequence[tuple[str, str]], lane: int, key: str, ask: bool) -> int:
+    def come_to_all(
+        self, calls: Sequence[tuple[str, str, str]], lane: int, key: str, ask: bool
+    ) -> int:
         """Says that this rank comes to the next collectives of a lane, which it will start without
         another word. Returns the number of the first. Raises as ``come_to`` does.
 
         Args:
-            calls: of each what all ranks have to call, and where the program does.
+            calls: of each what all ranks have to call, where the program does, and what it calls.
             key: what tells this list from others.
             ask: whether to wait until all ranks have come to the first, and agree.
         """
@@ -240,9 +250,11 @@ class Group:
         if self.devices is not None:
             self.devices.close()
 
-    def run(self, what: Collective, source: Any, target: Any, text: str, line: str) -> None:
+    def run(
+        self, what: Collective, source: Any, target: Any, text: str, line: str, written: str = ""
+    ) -> None:
         """A whole collective. Raises RankFailure and DistributedError."""
-        number = self.come_to(text, line)
+        number = self.come_to(text, line, written=written)
         begin = time.monotonic()
         self.wait(self.start(what, source, target), number)
         note_transfer(text, line, begin, source.nbytes, target.nbytes)

@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from lazyt.errors import DistributedError
 from lazyt.runtime.ranks import pmi
@@ -51,6 +51,23 @@ class _Rank:
     gone: bool = False
 
 
+class _Described(NamedTuple):
+    """A collective, as a rank describes it.
+
+    Attributes:
+        text: what has to be the same on all ranks.
+        line: where the program calls it.
+        written: what it calls there, for messages.
+    """
+
+    text: str
+    line: str
+    written: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.written or self.text} at {self.line}"
+
+
 @dataclass
 class _Call:
     """One collective of a group, as the ranks that have come to it describe it.
@@ -61,8 +78,8 @@ class _Call:
             that they come to from this one on.
     """
 
-    texts: dict[int, tuple[str, str]] = field(default_factory=dict)
-    asking: dict[int, list[tuple[str, str]]] = field(default_factory=dict)
+    texts: dict[int, _Described] = field(default_factory=dict)
+    asking: dict[int, list[_Described]] = field(default_factory=dict)
 
 
 @dataclass
@@ -98,7 +115,7 @@ class Hub:
         self._patience = patience
         self._ranks: dict[int, _Rank] = {}
         self._groups: dict[str, _Group] = {}
-        self._lists: dict[tuple[str, int, str], list[tuple[str, str]]] = {}
+        self._lists: dict[tuple[str, int, str], list[_Described]] = {}
         self._failure: dict[str, Any] | None = None
         self._values: dict[str, bytes] = {}
         self._changed = threading.Condition()
@@ -209,11 +226,12 @@ class Hub:
             for item in message["messages"]:
                 self._heard(number, rank, item)
         elif what == "call":
-            self._call(number, message, [(str(message["text"]), str(message["line"]))])
+            text, line = str(message["text"]), str(message["line"])
+            self._call(number, message, [_Described(text, line, str(message["written"]))])
         elif what == "calls":
             known = str(message["group"]), number, str(message["key"])
             if "calls" in message:
-                self._lists[known] = [(str(a), str(b)) for a, b in message["calls"]]
+                self._lists[known] = [_Described(*map(str, call)) for call in message["calls"]]
             self._call(number, message, self._lists[known])
         elif what == "leave":
             with self._changed:
@@ -261,7 +279,7 @@ class Hub:
 
     # ------------------------------------------------------------------ collectives
 
-    def _call(self, number: int, message: dict[str, Any], calls: Sequence[tuple[str, str]]) -> None:
+    def _call(self, number: int, message: dict[str, Any], calls: Sequence[_Described]) -> None:
         """Notes that a rank comes to the next collectives of a group, and compares."""
         name, first = str(message["group"]), int(message["number"])
         wrong, agreed = None, []
@@ -288,7 +306,8 @@ class Hub:
         self._look_for_missing()
 
     def _look_for_missing(self) -> None:
-        """Fails when a rank has ended that others wait for."""
+        """Fails when a rank has ended that others wait for: it has done nothing wrong, and nobody
+        can go on."""
         with self._changed:
             open_calls = [
                 (name, count, call, rank)
@@ -300,11 +319,11 @@ class Hub:
         for name, count, call, rank in open_calls:
             known = self._ranks.get(rank)
             if known is not None and known.over:
-                other, (text, line) = next(iter(call.texts.items()))
-                self.fail(
+                other, described = next(iter(call.texts.items()))
+                self._end(
                     rank,
-                    f"it has ended, and rank {other} comes to collective {count} of group "
-                    f"{name!r}, {text}, at {line}",
+                    f"rank {rank} has ended, without an error, and rank {other} waits for it in "
+                    f"collective {count} of group {name!r}, {described}",
                 )
 
     def missing(self, name: str, count: int) -> list[int]:
@@ -386,13 +405,14 @@ class Hub:
 
 def _difference(name: str, count: int, call: _Call) -> tuple[int, str] | None:
     """The rank that came to another collective than the others, and what is said of it."""
-    (first, (text, line)), *others = sorted(call.texts.items())
-    for rank, (other, place) in others:
-        if other != text:
+    (first, mine), *others = sorted(call.texts.items())
+    for rank, other in others:
+        if other.text != mine.text:
+            if mine.written == other.written:  # what moves for it is not
+                mine, other = (d._replace(written="") for d in (mine, other))
             return rank, (
                 f"ranks {first} and {rank} do not call the same: collective {count} of group "
-                f"{name!r} is {text} at {line} on rank {first}, and {other} at {place} on rank "
-                f"{rank}"
+                f"{name!r} is {mine} on rank {first}, and {other} on rank {rank}"
             )
     return None
 
@@ -408,11 +428,10 @@ def _lengths(name: str, count: int, call: _Call) -> tuple[int, str] | None:
         less, more = sorted((first, rank), key=lambda r: len(several[r]))
         end = len(several[less])
         if end < len(several[more]):
-            text, place = several[more][end]
             return rank, (
                 f"ranks {first} and {rank} do not call the same: collective {count + end} of group "
-                f"{name!r} is {text} at {place} on rank {more}, and the captured function of rank "
-                f"{less} ends with the one before, at {several[less][-1][1]}"
+                f"{name!r} is {several[more][end]} on rank {more}, and the captured function of "
+                f"rank {less} ends with the one before, at {several[less][-1].line}"
             )
     return None
 

@@ -204,6 +204,7 @@ class Member:
         line: str,
         seconds: float | None,
         move: Callable[[], None] = _nothing,
+        written: str = "",
     ) -> bool:
         """Says that this rank comes to a collective, and waits up to ``seconds`` (None: not at all)
         until all ranks of the group have, and agree; meanwhile ``move`` moves on what is under way,
@@ -211,7 +212,7 @@ class Member:
         RankFailure when they do not agree, or a rank has failed."""
         self.check()
         message = {"do": "call", "group": group, "ranks": ranks, "number": number, "text": text,
-                   "line": line, "ask": seconds is not None}  # fmt: skip
+                   "line": line, "ask": seconds is not None, "written": written}  # fmt: skip
         return self._come(message, (group, number), seconds, move)
 
     def _come(
@@ -249,7 +250,7 @@ class Member:
         group: str,
         ranks: tuple[int, ...],
         number: int,
-        calls: Sequence[tuple[str, str]],
+        calls: Sequence[tuple[str, ...]],
         key: str,
         seconds: float | None,
         move: Callable[[], None] = _nothing,

@@ -20,6 +20,8 @@ from lazyt.runtime.cpython import forks
 from lazyt.runtime.ranks import progress
 from lazyt.runtime.ranks.engine import Bytes, TooLong, Transfer
 
+#: What to install.
+INSTALL = "pip install mpi4py mpich"
 #: Variables by which launchers of MPI programs tell a process that it is one of several.
 _LAUNCHED = (
     "PMI_FD", "PMI_PORT", "PMI_SIZE", "PMIX_NAMESPACE", "OMPI_COMM_WORLD_SIZE", "PMI2_SIZE",
@@ -60,7 +62,7 @@ def load() -> Any:
             import mpi4py
         except ImportError:
             raise DistributedError(
-                "several processes need mpi4py and an MPI library: pip install mpi4py mpich"
+                f"several processes need mpi4py and an MPI library: {INSTALL}"
             ) from None
         mpi4py.rc.finalize = False  # ``finish`` does, unless a rank has failed
         os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
