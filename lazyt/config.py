@@ -100,8 +100,8 @@ def _checked_share(value: Any) -> float:
 #: Settings that decide what a plan is, or what is done when one is made: plans that were made under
 #: others are not used.
 _OF_PLANS = (
-    "any_size", "bands", "dump", "exact", "inline_reduce", "matrix_registers", "memory_budget",
-    "tier", "verify",
+    "any_size", "bands", "coalesce_collectives", "dump", "exact", "inline_reduce",
+    "matrix_registers", "memory_budget", "tier", "verify",
 )  # fmt: skip
 
 
@@ -109,9 +109,10 @@ class Config:
     """All settings of lazyt; ``lazyt.config`` is the only instance.
 
     A change holds for all that is computed after it. What decides how a plan is made
-    (``any_size``, ``bands``, ``dump``, ``exact``, ``inline_reduce``, ``matrix_registers``,
-    ``memory_budget``, ``tier``, ``verify``) is part of what plans, those of ``jit`` too, are found
-    by: under other settings others are made. ``tune`` is for plans that are made while it is on.
+    (``any_size``, ``bands``, ``coalesce_collectives``, ``dump``, ``exact``, ``inline_reduce``,
+    ``matrix_registers``, ``memory_budget``, ``tier``, ``verify``) is part of what plans, those of
+    ``jit`` too, are found by: under other settings others are made. ``tune`` is for plans that are
+    made while it is on.
 
     Attributes:
         cache_dir: folder of the disk cache (``LAZYT_CACHE_DIR``).
@@ -160,6 +161,10 @@ class Config:
         matrix_registers: multiply bfloat16 and int8 in the CPU's matrix registers, where it has
             them (AMX); sums of bfloat16 are then rounded in another order than fused steps are
             (``LAZYT_MATRIX_REGISTERS``, default on).
+        coalesce_collectives: small collectives of a captured function that do not depend on each
+            other are one, with the same bits. All ranks have to set it, and to run the function
+            with inputs of the same shapes, so that all replay it at the same calls
+            (``LAZYT_COALESCE_COLLECTIVES``).
         memory_budget: how much of the memory that computing values again could save a plan uses
             nevertheless: 1 keeps all values, 0 needs the least memory that is found within twice
             the time (``LAZYT_MEMORY_BUDGET``, default 1).
@@ -190,6 +195,7 @@ class Config:
         "bands",
         "cache_bytes",
         "cache_dir",
+        "coalesce_collectives",
         "disk_cache",
         "dump",
         "eager",
@@ -249,6 +255,7 @@ class Config:
         self.progress: bool = _flag("LAZYT_PROGRESS", True)
         self.verify = _verification("LAZYT_VERIFY")
         self.inline_reduce: int = _count("LAZYT_INLINE_REDUCE", 16)
+        self.coalesce_collectives: bool = _flag("LAZYT_COALESCE_COLLECTIVES", False)
         self.memory_budget = _share("LAZYT_MEMORY_BUDGET", 1.0)
 
     if not TYPE_CHECKING:  # where type checkers see it, they let unknown names pass

@@ -344,8 +344,8 @@ def written(call: Node) -> str:
 def _computed(call: Node) -> str:
     """The line of a table: what the program calls, and what moves for it."""
     over = f"over {call.params.size} ranks of {call.params.group}"
-    moved = f", by {description(call)}" if call.params.written else ""
-    return f"{written(call)} {over}{moved}"
+    called, moved = written(call), description(call)
+    return f"{called} {over}" + (f", by {moved}" if called != moved else "")
 
 
 def _sized(call: Node) -> Collective:
@@ -404,5 +404,5 @@ runners.append(_alone)
 __all__ = [
     "COLLECTIVE", "Call", "Started", "advance", "announce_host_copies", "are_made", "begin",
     "description", "finish", "forget", "is_complete", "is_done", "is_of_program", "made", "note",
-    "settle", "start", "start_made", "take",
+    "settle", "start", "start_made", "take", "written",
 ]  # fmt: skip

@@ -1,7 +1,9 @@
 """Schedules: graphs with collectives or calls of Python, as captured functions run them.
 
 A schedule is a list of steps: a plan is run, a collective is started, a collective is waited for,
-Python is called. It is made once and run again and again on other leaves. Three passes make it:
+Python is called. It is made once and run again and again on other leaves. Passes make it:
+
+``coalesce`` (``coalescing.py``) makes one collective of several small ones, where programs let it.
 
 ``place_collectives`` keeps every collective that the function made, also those whose value this
 rank does not use, as all ranks run the same ones, and puts them in an order: each as soon as its
@@ -21,6 +23,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lazyt import ops
@@ -29,6 +32,7 @@ from lazyt.ir.forms import place_of
 from lazyt.ir.graph import Node, rebuild, remake, topological
 from lazyt.ops.leaves import CONST
 from lazyt.plan.control import collectives, python_calls
+from lazyt.plan.control.coalescing import Coalesced, coalesce
 from lazyt.plan.control.collectives import COLLECTIVE, Call, Realize, Started
 from lazyt.plan.graph_keys import BETWEEN_PLANS
 from lazyt.plan.retention import find_retained
@@ -86,6 +90,8 @@ class Invoke(NamedTuple):
 
 
 Step = Compute | Start | Wait | Invoke
+#: Of collectives that stand for several, what these are, and their lines.
+Members = Mapping[Node, Sequence[tuple[str, str]]]
 
 
 class _Segment(NamedTuple):
@@ -116,12 +122,13 @@ class Schedule:
         results: Sequence[int],
         count: int,
         realize: Realize,
+        members: Members = MappingProxyType({}),
     ) -> None:
         self._realize = realize
         self.leaves, self.steps, self._results, self._count = leaves, list(steps), results, count
         self._leaf_count = len(leaves)
         self.calls = [Call.of(call) for call in calls]
-        self._facts = [collectives.note(call) for call in calls]
+        self._facts = [_note(call, members.get(call, ())) for call in calls]
         self._forms = _Forms(self.calls)
         self._dropped = _release_buffers(self.steps, results)
         # What was computed while the function was captured is there for the first run.
@@ -260,6 +267,16 @@ class Schedule:
         return "\n".join(lines)
 
 
+def _note(call: Node, members: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """The note of a collective, with those that it stands for."""
+    fact = collectives.note(call)
+    if members:
+        text = ", ".join(f"{what} at {line}" for what, line in members)
+        fact["reasons"] = [*fact["reasons"], f"several small collectives are one: {text}"]
+        fact["sources"] = list(dict.fromkeys(line for _, line in members))
+    return fact
+
+
 class _Forms:
     """What the collectives of a schedule are, as other ranks are told."""
 
@@ -305,9 +322,13 @@ def schedule(
     for node in order:
         if node.data is None and node.op.lower in BETWEEN_PLANS and node.op is not COLLECTIVE:
             return None
-    graph = _Graph(order, roots, calls)
+    found = Coalesced([*roots], [*calls], {})
+    if config.coalesce_collectives:
+        found = coalesce(roots, calls)
+        order = topological([*found.calls, *found.roots], lambda node: node.data is not None)
+    graph = _Graph(order, found.roots, found.calls)
     actions = overlap_transfers(graph, place_collectives(graph))
-    return _Builder(graph, owners, planner).build(actions)
+    return _Builder(graph, owners, planner, found.members).build(actions)
 
 
 def schedule_python(
@@ -508,8 +529,14 @@ def overlap_transfers(graph: _Graph, placed: Sequence[_Placed]) -> list[Action]:
 class _Builder:
     """Makes a schedule of actions: gives values their slots, and finds the plans."""
 
-    def __init__(self, graph: _Graph, owners: Mapping[Node, int], planner: Planner) -> None:
-        self._graph, self._owners, self._planner = graph, owners, planner
+    def __init__(
+        self,
+        graph: _Graph,
+        owners: Mapping[Node, int],
+        planner: Planner,
+        members: Members = MappingProxyType({}),
+    ) -> None:
+        self._graph, self._owners, self._planner, self._members = graph, owners, planner, members
         self._leaves: list[Node] = []
         self._slots: dict[Node, int] = {}
         self._stand_ins: dict[Node, Node] = {}
@@ -556,8 +583,8 @@ class _Builder:
                 plan.leaves = []  # they would hold on to values
                 steps.append(Compute(plan, inputs, outputs))
         results = [self._slots[root] for root in graph.roots]
-        realize = self._planner.realize
-        made = Schedule(self._leaves, graph.calls, steps, results, count, realize)
+        rest = steps, results, count, self._planner.realize, self._members
+        made = Schedule(self._leaves, graph.calls, *rest)
         if config.dump is not None:
             from lazyt.runtime.dumps import dumps
 
