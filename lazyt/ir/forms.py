@@ -33,6 +33,7 @@ use = Use()
 _forms: dict[Hashable, int] = {}
 _placed: dict[tuple[Hashable, str], int] = {}
 _places: dict[int, str] = {}
+_types: dict[int, Hashable] = {}
 _numbers = itertools.count(-1, -1)
 _placed_numbers = itertools.count(PLACED - 1, -1)
 
@@ -44,12 +45,19 @@ def form_of(type_: Hashable, place: str = "") -> int:
         if number is None:
             number = _placed.setdefault((type_, place), next(_placed_numbers))
             _places[number] = place
+            _types[number] = type_
             use.any = True
         return number
     found = _forms.get(type_)
     if found is None:
         found = _forms.setdefault(type_, next(_numbers))
+        _types[found] = type_
     return found
+
+
+def type_of(form: int) -> Hashable:
+    """The type of values of a form."""
+    return _types[form]
 
 
 def place_of(form: int) -> str:

@@ -24,6 +24,7 @@ from lazyt.ops.leaves import CONST, INPUT, VARIABLE
 from lazyt.plan.constant_lifting import SLICING, structure
 from lazyt.plan.retention import depends_on_pending, find_retained
 from lazyt.runtime.cpu.execute import libraries, on_many
+from lazyt.runtime.definitions import are_ours
 
 Key = tuple[Any, ...]
 Numbers = tuple[int, ...]
@@ -224,6 +225,11 @@ class Structure:
         ]
         self.spare = self._find_spare(order, numbers, uses)
         self.parameters = self._find_parameters(order, numbers)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the package defines all that it is made of."""
+        return are_ours(self._heads)
 
     @property
     def watched(self) -> list[tuple[int, int]]:

@@ -17,6 +17,7 @@ it into memory.
 from __future__ import annotations
 
 import atexit
+import functools
 import math
 import os
 import threading
@@ -24,11 +25,12 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lazyt import extensions
 from lazyt.config import config
 from lazyt.errors import CompileError, LazytError, NoCompilerError, warn
+from lazyt.ir.forms import type_of
 from lazyt.ir.graph import source_text, topological
 from lazyt.plan import build, constant_lifting, dynamic_shapes, generic
 from lazyt.plan.build import Code, Plan, lock
@@ -41,7 +43,7 @@ from lazyt.runtime.definitions import definitions_outside
 from lazyt.transforms.complex_graphs import has_complex
 
 if TYPE_CHECKING:
-    from lazyt.ir.graph import Node
+    from lazyt.ir.graph import Node, Type
     from lazyt.ir.program import Program
     from lazyt.plan.build import Asked, Subject
     from lazyt.plan.generic import Generic, Instructions
@@ -235,16 +237,18 @@ def _is_tried(
         or structure.place
         or config.verify
         or build.is_written_down()
-        or has_complex(order)  # plans are made of the parts
     ):
         return False
     if config.tier == 0:
-        return True
-    if _is_vast(order, [order[number] for number in structure.leaves], roots):
-        return False
+        return not has_complex(order)  # plans are made of the parts
     if force is not None or build.tunes() or extensions.is_active() or _queue.is_broken:
         return False
-    return _steps(structure, order) < least * _PACE and not definitions_outside(roots).digest
+    steps, largest, is_complex = _look_over(structure, order)
+    if is_complex or steps >= least * _PACE:
+        return False
+    if largest > VAST and _is_vast(order, [order[n] for n in structure.leaves], roots):
+        return False
+    return structure.is_ours or not definitions_outside(roots).digest
 
 
 def _is_vast(order: Sequence[Node], leaves: Sequence[Node], roots: Sequence[Node]) -> bool:
@@ -254,17 +258,33 @@ def _is_vast(order: Sequence[Node], leaves: Sequence[Node], roots: Sequence[Node
     return largest > VAST and largest > TIMES * sum([node.nbytes for node in (*leaves, *roots)])
 
 
-def _steps(structure: Structure, order: Sequence[Node]) -> int:
-    """About how many elementary steps a graph takes."""
-    leaves, count = set(structure.leaves), 0
+@functools.cache
+def _extent_of(form: int) -> tuple[int, int, bool]:
+    """Elements and bytes of a value of some form, and whether its type is complex."""
+    shape, dtype = cast("Type", type_of(form))
+    size = math.prod(shape)
+    return size, size * dtype.itemsize, dtype.kind == "c"
+
+
+def _look_over(structure: Structure, order: Sequence[Node]) -> tuple[int, int, bool]:
+    """About how many elementary steps a graph takes, the bytes of the largest of its values, and
+    whether any is of a complex type. One walk, as new graphs may be long."""
+    leaves, steps, largest, is_complex = set(structure.leaves), 0, 0, False
     for number, node in enumerate(order):
+        size, nbytes, kind = _extent_of(node.form)
+        is_complex = is_complex or kind
+        if nbytes > largest:
+            largest = nbytes
         if number in leaves:
             continue
         if node.op.heavy and len(node.inputs) == 2:  # as many as a product of matrices
-            count += math.isqrt(node.size * node.inputs[0].size * node.inputs[1].size)
-        else:
-            count += max([node.size, *[item.size for item in node.inputs]])
-    return count
+            left, right = node.inputs
+            steps += math.isqrt(size * _extent_of(left.form)[0] * _extent_of(right.form)[0])
+            continue
+        for item in node.inputs:
+            size = max(size, _extent_of(item.form)[0])
+        steps += size
+    return steps, largest, is_complex
 
 
 def first_code(

@@ -16,7 +16,7 @@ import os
 import re
 import sys
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ import numpy as np
 
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Node, topological
-from lazyt.ir.op import NoGradient, Op
+from lazyt.ir.op import Head, NoGradient, Op
 from lazyt.ir.scalar import FUNCTIONS, HOMES, Expr, ScalarFunction, applied
 
 _PACKAGE = __name__.partition(".")[0]
@@ -63,7 +63,7 @@ def definitions_outside(roots: Sequence[Node]) -> Definition:
     """
     ops: dict[str, Op] = {}
     maps: set[str] = set()
-    functions = {name for name, home in HOMES.items() if not is_known(home)}
+    functions = _functions_outside()
     for node in topological(roots):
         if not is_known(node.op.home):
             ops.setdefault(node.op.name, node.op)
@@ -77,6 +77,16 @@ def definitions_outside(roots: Sequence[Node]) -> Definition:
     hidden = tuple([text for _, found in parts for text in found.hidden])
     digest = repr([(name, found.digest) for name, found in parts])
     return Definition(digest, hidden, frozenset(homes))
+
+
+def are_ours(heads: Iterable[Head]) -> bool:
+    """Whether no graph of these heads has anything that ``definitions_outside`` would find."""
+    homes = {head.op.home for head in heads}
+    return all(map(is_known, homes)) and not _functions_outside()
+
+
+def _functions_outside() -> set[str]:
+    return {name for name, home in HOMES.items() if not is_known(home)}
 
 
 @functools.cache

@@ -207,6 +207,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "ir.decisions": {"_current": ("thread", "where reasons of decisions are collected")},
     "ir.forms": {
         "_forms": ("atomic", "numbers of shapes and dtypes"),
+        "_types": ("atomic", "shapes and dtypes by number"),
         "_numbers": ("atomic", "the next form"),
         "_placed": ("atomic", "numbers of shapes and dtypes on devices"),
         "_placed_numbers": ("atomic", "the next form on a device"),

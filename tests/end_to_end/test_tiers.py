@@ -3,6 +3,7 @@ before and after, whoever runs them meanwhile, and whatever becomes of that proc
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import signal
@@ -193,6 +194,29 @@ def test_one_list_of_instructions_serves_all_numbers(name: str, trials: list[int
     # The slices have four sizes, and the writes fold what is written at the very beginning.
     assert len(trials) == {"slices": 4, "writes": 2}.get(name, 1)
     assert lt.wait_for_compiler(0) and not background_compiles()
+
+
+def test_what_stays_of_a_graph_is_little_work_for_pythons_collector_of_cycles(
+    trials: list[int],
+) -> None:
+    """Programs that make another graph each time have thousands of them: objects that stay would
+    make each round of the collector longer."""
+
+    def joined(x: Tensor, count: int) -> Tensor:
+        return lt.cat([x[0] * 2 + x[1], *[(x[0] + x[1]).exp() for _ in range(count)]]).sum()
+
+    def tracked() -> int:
+        gc.collect()
+        return len(gc.get_objects())
+
+    x = given(2, 5)
+    for count in (97, 98):  # all that the first of its kind leaves
+        bits(joined(x, count))
+    before = tracked()
+    for count in range(100, 110):
+        bits(joined(x, count))
+    assert len(trials) == 12
+    assert (tracked() - before) / 10 < 80  # each is a graph of over 100 instructions
 
 
 def test_a_trial_ends_when_kernels_are_worth_a_look(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from lazyt.codegen.generic.instructions import Encoded, Step
+from lazyt.codegen.generic.instructions import SIZE, Encoded
 from lazyt.codegen.generic.library import fourier_of, function_of, linalg_of, numbers, sort_of
 from lazyt.codegen.generic.primitives import Primitive
 from lazyt.codegen.generic.recipes import (
@@ -83,8 +83,10 @@ class Encoder:
         self._pool_patches: list[tuple[tuple[Node, int], int]] = []
         self._free: dict[int, int] = {}  # scratch that nobody uses: size by beginning
         self._top = 0
-        self._steps: list[Step] = []
+        self._steps: list[Any] = []  # as of ``Encoded.made_for``
         self._node: Node = roots[0]
+        self._noted: Node | None = None  # that of the last step, and the forms of its operands
+        self._forms: tuple[int, ...] = ()
         self._listening = -1
         self._values: dict[Node, View | _Deferred] = {}
         self._inputs = {leaf: number for number, leaf in enumerate(leaves)}
@@ -188,16 +190,16 @@ class Encoder:
         number = self._numbers[function]
         self._functions.add(number)
         if self._listening < 0 and writes is not None and 2 <= writes.slot < self._first_output:
-            self._listening = len(self._steps)
+            self._listening = len(self._steps) // SIZE
         self._note()
         self._words += (number, 0)
         return len(self._words) - 2
 
     def _note(self) -> None:
         node = self._node
-        operands = tuple([(item.shape, item.dtype) for item in node.inputs])
-        step = (node.head, node.dtype, node.shape, operands, node.source, self._work)
-        self._steps.append(Step._make(step))
+        if node is not self._noted:  # a join of many has as many instructions
+            self._noted, self._forms = node, tuple([item.form for item in node.inputs])
+        self._steps += (node.head, node.form, self._forms, node.source, self._work)
 
     def _end(self, begin: int) -> None:
         self._words[begin + 1] = len(self._words) - begin
@@ -352,7 +354,7 @@ class Encoder:
         for number, place in self._pool_patches:
             self._patches.setdefault(number, []).append((start + place, 0))
         if self._work > _LONG:
-            words[0] = 1 + (self._listening if self._listening >= 0 else len(self._steps))
+            words[0] = 1 + (self._listening if self._listening >= 0 else len(self._steps) // SIZE)
         donated = tuple(sorted(self._written.items()))
         functions = frozenset(self._functions)
         return Encoded(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Sequence
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
-from lazyt.codegen.generic.instructions import Encoded, Step
+from lazyt.codegen.generic.instructions import SIZE, Encoded, steps_in
 from lazyt.codegen.generic.recipes import bits_of
 from lazyt.ir.dtypes import DType
-from lazyt.ir.graph import Node, source_text
+from lazyt.ir.forms import type_of
+from lazyt.ir.graph import Node, Type, source_text
 from lazyt.ir.program import Launch, Program, Slot
 
 
@@ -38,7 +39,7 @@ def generic_program(encoded: Encoded, leaves: Sequence[Node], roots: Sequence[No
 
 def _note(encoded: Encoded, leaves: Sequence[Node], roots: Sequence[Node]) -> dict[str, object]:
     """What the program's only launch says about itself; ``steps`` has its instructions."""
-    count = len(encoded.made_for)
+    count = len(encoded.made_for) // SIZE
     return {
         "name": "generic",
         "kind": "generic",
@@ -56,19 +57,21 @@ def _note(encoded: Encoded, leaves: Sequence[Node], roots: Sequence[Node]) -> di
 
 def step_notes(program: Program) -> list[dict[str, object]]:
     """What there is to say about each instruction of a program, as about a kernel."""
-    steps, work = cast("tuple[list[Step], int]", program.notes[0]["steps"])
+    made_for, work = cast("tuple[list[Any], int]", program.notes[0]["steps"])
+    steps = [*steps_in(made_for)]
     notes: list[dict[str, object]] = []
     for step, end in zip(steps, [*(s.work for s in steps[1:]), work], strict=True):
         op = step.head.op.name
         kind = f" {step.head.params.kind}" if op in ("reduce", "scan", "sort", "scatter") else ""
         flops = (end - step.work) * (2 if op == "contract" else 1)
-        read = sum([math.prod(shape) * dtype.itemsize for shape, dtype in step.operands])
+        made = cast("Type", type_of(step.form))
+        read = sum([_bytes_of(form) for form in step.operands])
         notes.append({
             "name": f"generic {op}{kind}",
             "kind": "contract" if op == "contract" else "generic",
-            "computes": [f"{op}{kind} {step.dtype.name}{list(step.shape)}"],
+            "computes": [f"{op}{kind} {made.dtype.name}{list(made.shape)}"],
             "bytes_read": read,
-            "bytes_written": math.prod(step.shape) * step.dtype.itemsize,
+            "bytes_written": _bytes_of(step.form),
             "flops": flops,
             "scratch": 0,
             "phases": 1,
@@ -78,11 +81,16 @@ def step_notes(program: Program) -> list[dict[str, object]]:
     return notes
 
 
+def _bytes_of(form: int) -> int:
+    type_ = cast("Type", type_of(form))
+    return math.prod(type_.shape) * type_.dtype.itemsize
+
+
 def timed(program: Program, words: Sequence[int]) -> list[int]:
     """The instructions of a program such that the time is taken before the first and after each:
     behind ``words``, in float64 seconds of ``time.CLOCK_MONOTONIC``."""
-    steps, _ = cast("tuple[list[Step], int]", program.notes[0]["steps"])
-    return [-8 * len(words), *words[1:], *(0,) * (len(steps) + 1)]
+    made_for, _ = cast("tuple[list[Any], int]", program.notes[0]["steps"])
+    return [-8 * len(words), *words[1:], *(0,) * (len(made_for) // SIZE + 1)]
 
 
 # The instructions of a graph with its numbers left open: constants, and where slices begin.
