@@ -6,6 +6,7 @@ cannot run is said with its reason. ``--write FILE`` adds the table to a page.
 
 * x86-64 levels: kernels are compiled for the level (v2: no FMA, v3: AVX2, v4: AVX-512), and a mount
   for the process alone hides what /proc/cpuinfo says beyond it. That takes root.
+* CUDA: kernels for GPUs on the emulator, which is a C++ compiler. Only the GPT runs there.
 * aarch64: Python, NumPy and kernels of aarch64 under qemu-user, the compiler a cross compiler. A
   folder (``--aarch64``, else LAZYT_AARCH64) holds ``root`` with a Debian of that architecture
   (``--prepare`` makes it: root, debootstrap and a package index) and ``site`` with NumPy, networkx
@@ -57,6 +58,7 @@ class Machine:
         level: of x86-64; empty for this processor, ``aarch64`` for that.
         exact: whether under ``config.exact``.
         openmp: whether the compiler may use OpenMP.
+        device: where tensors are; the digests are those of programs on the CPU.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Machine:
     level: str = ""
     exact: bool = False
     openmp: bool = True
+    device: str = "cpu"
 
 
 MACHINES = (
@@ -77,6 +80,7 @@ MACHINES = (
     Machine("x86-64-v2 (no FMA), gcc, not exact", "gcc", "v2"),
     Machine("aarch64 (Armv8.2, NEON), gcc", "gcc", "aarch64"),
     Machine("aarch64, clang without OpenMP", "clang", "aarch64", openmp=False),
+    Machine("CUDA C on the emulator", "gcc", device="cuda:emu"),
 )
 
 
@@ -92,6 +96,8 @@ def what_lacks(machine: Machine, folder: str) -> str:
             return "no folder with an aarch64 Python (--aarch64 FOLDER, --prepare makes one)"
     elif not shutil.which(machine.compiler):
         return f"no {machine.compiler}"
+    if machine.device != "cpu" and not (shutil.which("g++") or shutil.which("clang++")):
+        return "no C++ compiler"
     if not machine.level:
         return ""
     if os.geteuid() != 0 or not shutil.which("unshare"):
@@ -153,6 +159,7 @@ def run(machine: Machine, folder: str, tier: str, only: str, limit: int) -> dict
             )
             Path(shown).write_text(text)
         child = [python, "-m", "lazyt", "run", str(HERE), "--child", out, "--only", only]
+        child += ["--device", machine.device]
         if machine.level:
             hide = 'mount --bind "$1" /proc/cpuinfo; shift; exec "$@"'
             child = ["unshare", "--mount", "bash", "-c", hide, "-", shown, *child]
@@ -169,27 +176,28 @@ def run(machine: Machine, folder: str, tier: str, only: str, limit: int) -> dict
         return {**made, "seconds": round(time.monotonic() - begun)}
 
 
-def child(out: str, only: str) -> None:
+def child(out: str, only: str, device: str) -> None:
     """What runs as on the other machine."""
     import lazyt
     from lazyt.runtime.cpu import compile
     from lazyt.testing.digests import golden
 
     made: dict[str, Any] = {"compiler": compile.find().version}
-    if only != "gpt":
+    if only != "gpt" and device == "cpu":
         made["digests"] = golden.digests()
     if only != "digests":
-        made["gpt"] = train_gpt()
+        made["gpt"] = train_gpt(device)
     made["lazyt"] = lazyt.__version__
     Path(out).write_text(json.dumps(made))
 
 
-def train_gpt() -> dict[str, str]:
-    """Digests of the losses and weights of a small GPT, trained on this project's README."""
+def train_gpt(device: str) -> dict[str, str]:
+    """Digests of the losses and weights of a small GPT, trained on this project's license."""
     sys.path.insert(0, str(PROJECT / "examples"))
     import char_gpt
     import torch
 
+    torch.set_default_device(device)
     char_gpt.WIDTH, char_gpt.HEADS, char_gpt.CONTEXT, char_gpt.BATCH = 32, 4, 32, 4
     text = (PROJECT / "LICENSE").read_text(encoding="utf-8")
     letters = sorted(set(text))
@@ -261,6 +269,7 @@ def table(results: dict[str, dict[str, Any]], wanted: dict[str, str]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--child", metavar="FILE", help=argparse.SUPPRESS)
+    parser.add_argument("--device", default="cpu", help=argparse.SUPPRESS)
     parser.add_argument("--only", default="", help="digests or gpt (both)")
     parser.add_argument("--tier", default="0", help="0 or 1: kernels for any shape, or fused ones")
     parser.add_argument("--machines", default="", help="those with this text in their names")
@@ -270,7 +279,7 @@ def main() -> int:
     parser.add_argument("--json", default="", metavar="FILE", help="write what was found there")
     chosen = parser.parse_args()
     if chosen.child:
-        child(chosen.child, chosen.only)
+        child(chosen.child, chosen.only, chosen.device)
         return 0
     if chosen.prepare:
         prepare(chosen.aarch64)

@@ -48,7 +48,7 @@ cufft_plan_cache = cuFFTPlanCache()
 
 
 def preferred_linalg_library(backend: Any = None) -> str:
-    """What factorizations call: the CPU's library, whatever is preferred."""
+    """What factorizations call: kernels, or the CPU's library, whatever is preferred."""
     return "default"
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lazyt.errors import ReproducibilityError
+from lazyt.errors import ReproducibilityError, warn
 from lazyt.ir.dtypes import float32, float64
 from lazyt.ir.factorizations.sizes import (
     LARGEST,
@@ -26,11 +26,13 @@ from lazyt.ir.factorizations.sizes import (
     LIMITS,
     MODES,
     WHOLE,
+    is_grid_kernel,
     is_kernel,
 )
-from lazyt.ir.forms import PLACED
+from lazyt.ir.forms import PLACED, common_place
 from lazyt.ir.graph import Node, Shape, make
 from lazyt.ops import builders as build
+from lazyt.ops.leaves import transfer
 from lazyt.ops.registry import OPS
 
 # Gaussian elimination and substitution in NumPy, which has no LU factorization of its own.
@@ -649,8 +651,30 @@ def library(routine: str, *operands: Node, mode: str = "plain") -> list[Node]:
     wide = next((item.dtype for item in operands if item.dtype.kind == "c"), None)
     if wide is not None:
         operands = tuple([build.cast(i, wide) if i.dtype is wide.part else i for i in operands])
+    params = LibraryParams(routine, mode)
+    place = common_place([item.form for item in operands])
+    if place and not has_kernel(routine, mode, operands) and _has_own(routine, mode, operands):
+        # The CPU's kernel, so that results have its bits.
+        announce_host(routine, place)
+        there = tuple([transfer(item, "") for item in operands])
+        node = make(OPS["linalg"], there, params)
+        return parts_of(node, transfer(node, place))
     op = OPS["linalg" if has_kernel(routine, mode, operands) else "library"]
-    return library_parts(make(op, operands, LibraryParams(routine, mode)))
+    return library_parts(make(op, operands, params))
+
+
+#: Routines, with devices, of which ``announce_host`` has told.
+_announced: set[tuple[str, str]] = set()
+
+
+def announce_host(routine: str, place: str) -> None:
+    """Warns, once for each routine, that the host computes what a device has no kernel for."""
+    if (routine, place) not in _announced:
+        _announced.add((routine, place))
+        warn(
+            f"{routine} of such matrices is computed on the CPU: tensors on {place} are copied to "
+            "the host for it, and its results back"
+        )
 
 
 def refuse_library(routine: str, operands: Sequence[Node]) -> None:
@@ -681,11 +705,18 @@ _EXACT = frozenset({"exchanges"})
 
 
 def has_kernel(routine: str, mode: str, operands: Sequence[Node]) -> bool:
-    """Whether kernels compute a routine: of small real matrices on the CPU."""
-    first = operands[0]
+    """Whether kernels compute a routine where its operands are: of small real matrices."""
+    if not _has_own(routine, mode, operands):
+        return False
+    placed = any(item.form < PLACED for item in operands)
+    return not placed or is_grid_kernel(routine, mode, [item.shape for item in operands])
+
+
+def _has_own(routine: str, mode: str, operands: Sequence[Node]) -> bool:
+    """Whether kernels of the CPU compute it."""
     return (
-        first.dtype in (float32, float64)
-        and all(item.form >= PLACED and item.size for item in operands)
+        operands[0].dtype in (float32, float64)
+        and all(item.size for item in operands)
         and is_kernel(routine, mode, [item.shape for item in operands])
     )
 

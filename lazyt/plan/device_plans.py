@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lazyt.codegen.cuda.target import device_helpers
-from lazyt.errors import warn
 from lazyt.ir.forms import place_of
 from lazyt.ir.graph import Node
 from lazyt.ir.program import Grid, Program
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 _SMALL = 4096
 #: Registers are given to warps in units of it, and every block has that much shared memory more.
 _REGISTER_UNIT, _SHARED_OF_SYSTEM = 256, 1024
-#: Routines, with devices, of which ``announce_library`` has told.
-_announced: set[tuple[str, str]] = set()
 
 
 @dataclass
@@ -153,14 +150,3 @@ def moved(node: Node, place: str) -> Buffer:
 def empty_at(place: str) -> Buffer:
     """Memory of no bytes."""
     return device_at(place).allocate(0) if place else Buffer(0)
-
-
-def announce_library(call: Node) -> None:
-    """Warns, once for each routine, that a library call on a device is made on the host."""
-    routine, place = call.params.routine, place_of(call.form)
-    if (routine, place) not in _announced:
-        _announced.add((routine, place))
-        warn(
-            f"{routine} is a routine of the CPU's matrix library: tensors on {place} are copied to "
-            "the host for it, and its results back"
-        )

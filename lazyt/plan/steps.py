@@ -20,7 +20,7 @@ from lazyt.ir.graph import Node, rebuild, remake, source_text
 from lazyt.ops.control.branches import BRANCH
 from lazyt.ops.control.conditions import WHILE
 from lazyt.ops.control.loops import LOOP
-from lazyt.ops.routines import ROUTINES, refuse_library
+from lazyt.ops.routines import ROUTINES, announce_host, refuse_library
 from lazyt.plan.build import lock
 from lazyt.plan.explain import Explanation
 from lazyt.plan.graph_keys import BETWEEN_PLANS, number_graph, structure_of
@@ -214,9 +214,7 @@ def _run(call: Node) -> None:
         refuse_library(call.params.routine, call.inputs)  # built before the setting was on
     placed = call.form < PLACED
     if placed and call.op is ops.LIBRARY:
-        from lazyt.plan.device_plans import announce_library
-
-        announce_library(call)
+        announce_host(call.params.routine, place_of(call.form))
     begin = time.monotonic()
     buffer = Buffer(call.nbytes)
     if call.size:

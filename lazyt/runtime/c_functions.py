@@ -44,7 +44,7 @@ _DEFINED = frozenset(
     + [f"LZ_{name}_F{bits}" for name in ("FLOOR", "CEIL", "TRUNC", "RINT") for bits in (32, 64)]
 )
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_IGNORED = re.compile(r"\b(?:LZ_FN|LZ_LONG_FN|LZ_ORDERED)\b")
+_IGNORED = re.compile(r"\b(?:LZ_FN|LZ_LONG_FN|LZ_STEPS_FN|LZ_ORDERED)\b")
 _PATHS = re.compile(r"lz_paths(2?)_(f32|f64)\(\s*(\w+),\s*(\w+),\s*(\w+),\s*(\w+)\s*\)")
 _SUFFIX = re.compile(r"[uUlL]+$")
 

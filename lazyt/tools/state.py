@@ -276,6 +276,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "runtime.cpu.progress": {"_current": ("thread", "what the thread waits for")},
     "plan.server": {"_stopped": ("atomic", "compile server: whether to leave background work")},
     "ops.control.python_calls": {"_numbers": ("atomic", "numbers of calls of Python")},
+    "ops.routines": {"_announced": ("atomic", "factorizations by the host that were warned of")},
     "plan.control.collectives": {
         "_announced": ("atomic", "devices whose collectives by the host were warned of"),
         "_advancing": (_RANKS, "whether collectives are being started"),
@@ -283,7 +284,6 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "_started": (_RANKS, "collectives that are under way"),
     },
     "plan.control.loops": {"_steps": (_PLANNING, "plans of loops' bodies, weakly")},
-    "plan.device_plans": {"_announced": ("atomic", "library calls that were warned of")},
     "plan.tiers": {"_queue": ("plan.tiers._queue._lock", "plans that wait for a compiler")},
     "runtime.cache": {
         "_broken_folder": ("atomic", "folder that was last warned of"),

@@ -28,10 +28,12 @@ from lazyt.ir.dtypes import (
     uint8,
     uint32,
 )
+from lazyt.ir.factorizations.sizes import ALONE, MODES, OPERANDS
 from lazyt.ir.fourier.tables import row_sizes, table
-from lazyt.ir.graph import Node
+from lazyt.ir.graph import Node, make
 from lazyt.ir.scalar import FUNCTIONS
 from lazyt.ops.fourier.transform import fourier
+from lazyt.ops.routines import LibraryParams
 from lazyt.testing.graph_maker import buffer_of
 from tests.ops_contract import custom_samples as custom_samples  # registers its samples
 from tests.ops_contract.op_samples import SAMPLES, Sample, gradients
@@ -46,7 +48,7 @@ MANY = 1 << 20
 #: Ops that are no kernel: copies between devices, calls of the CPU's libraries, and a marker that
 #: is gone when kernels are made; loops and branches, which stand between plans.
 WITHOUT_KERNELS = {
-    "put", "transfer", "library", "linalg", "detach", "loop", "branch", "collective", "while",
+    "put", "transfer", "library", "detach", "loop", "branch", "collective", "while",
     "distribute", "localize", "python",
 }  # fmt: skip
 
@@ -137,7 +139,7 @@ def scalar_cells() -> Iterator[Cell]:
 def structural_cells() -> Iterator[Cell]:
     """The samples of every structural op with every kind of type, and their gradients."""
     for sample in SAMPLES:
-        if sample.op in (*WITHOUT_KERNELS, "fourier"):  # which has cells below
+        if sample.op in (*WITHOUT_KERNELS, "fourier", "linalg"):  # which have cells below
             continue
         for dtype in _types(sample.op, sample.arrays):
             build = partial(structural, sample, dtype)
@@ -309,6 +311,33 @@ def transform(kind: str, n: int, rows: int, dtype: DType) -> list[Node]:
     return [fourier(kind, sign, n, x, constants, True) for sign in (-1, 1)]
 
 
+def matrix_cells() -> Iterator[Cell]:
+    """Every factorization of matrices that a thread holds, and of some that are in scratch."""
+    modes = [(r, m) for r in sorted(MODES.keys() - ALONE) for m in MODES[r]]
+    for number, (routine, mode) in enumerate(modes):
+        wide = routine in ("lu", "qr", "svd")
+        for turn, (m, n) in enumerate(((3, 3), (4, 6), (19, 17))):
+            if not wide:
+                n = m
+            dtype = (float32, float64)[(number + turn) % 2]
+            build = partial(factorized, routine, mode, m, n, dtype)
+            name = f"linalg-{routine}_{mode}_{m}x{n}_{dtype.name}"
+            yield Cell(name, build, False, scale=40 if routine == "slogdet" else 0)
+
+
+def factorized(routine: str, mode: str, m: int, n: int, dtype: DType) -> list[Node]:
+    """The results of a routine of more matrices than a block has threads."""
+    rng = np.random.default_rng([m, n])
+    count = 70 if m < 5 else 35
+    a = rng.standard_normal((count, m, n))
+    if routine == "cholesky":
+        a = a @ a.swapaxes(1, 2) + 0.01 * np.eye(m)
+    given = [leaf(a, dtype)]
+    if OPERANDS[routine] > 1:
+        given.append(leaf(rng.standard_normal((count, m, 3)), dtype))
+    return [make(ops.LINALG, tuple(given), LibraryParams(routine, mode))]
+
+
 def wide_cells() -> Iterator[Cell]:
     """Elementwise kernels whose memory is aligned: loads and stores of 16 bytes."""
     for dtype in SCALAR_TYPES:
@@ -352,7 +381,10 @@ def picked(shape: tuple[int, int]) -> list[Node]:
 
 def all_cells() -> list[Cell]:
     """Every cell that can be built, largest themes apart."""
-    cells = [*scalar_cells(), *structural_cells(), *group_cells(), *fourier_cells(), *wide_cells()]
+    cells = [
+        *scalar_cells(), *structural_cells(), *group_cells(), *fourier_cells(), *matrix_cells(),
+        *wide_cells(),
+    ]  # fmt: skip
     assert len({c.name for c in cells}) == len(cells)
     return cells
 

@@ -21,6 +21,7 @@ from lazyt.codegen.c.routines import custom_arguments, order_constants, unsigned
 from lazyt.codegen.c.safe_names import with_safe_names
 from lazyt.codegen.cuda.contraction import ContractPrinter
 from lazyt.codegen.cuda.fourier import FourierLaunch, fourier_launches
+from lazyt.codegen.cuda.matrices import MatrixLaunch, matrix_launches
 from lazyt.codegen.cuda.register_rows import hold_loads
 from lazyt.codegen.cuda.threads import (
     MANY_POINTS,
@@ -133,15 +134,18 @@ class CustomLaunch:
         return [ct.call(self.phase.routine, [*given, *axes])]
 
 
-RoutineLaunch: TypeAlias = PointLaunch | CustomLaunch | FourierLaunch
+RoutineLaunch: TypeAlias = PointLaunch | CustomLaunch | FourierLaunch | MatrixLaunch
 
 
 def routine_cuda(phase: CallPhase, e: Expressions, most_blocks: int) -> list[RoutineLaunch]:
-    """The launches of a sorting routine or a transform, in order, or that of a user's kernel."""
+    """The launches of a sorting routine or a transform, in order, or that of factorizations or of a
+    user's kernel."""
     if isinstance(phase, CustomPhase):
         return [CustomLaunch(phase, e)]
     if phase.routine.startswith("fourier"):
         return [*fourier_launches(phase, e, most_blocks)]
+    if phase.routine.startswith("linalg"):
+        return [*matrix_launches(phase, e, most_blocks)]
     source = e.buffers[phase.reads[0]]
     size, suffix = math.prod(source.shape), unsigned(source.dtype)
     if size == 0:
@@ -271,7 +275,8 @@ def print_kernel_cuda(
         if step.tiles == 0:
             continue
         name = kernel.name if len(steps) == 1 else f"{kernel.name}_p{number}"
-        body = over_tiles(step.statements(), step.tiles, most_blocks)
+        most = step.blocks if isinstance(step, MatrixLaunch) else most_blocks
+        body = over_tiles(step.statements(), step.tiles, most)
         bounds = f"{step.threads}, 1" if step.threads >= WIDE_BLOCK else f"{step.threads}"
         head = f'extern "C" __global__ void __launch_bounds__({bounds}) {name}'
         texts.append(f"{head}({parameters})\n{ct.text(ct.block(body))}")

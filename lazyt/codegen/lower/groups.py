@@ -12,6 +12,7 @@ from lazyt.codegen.lower.heavy import lower_contract, lower_scan, lower_scatter,
 from lazyt.codegen.lower.rows import lower_band_rows, lower_rows
 from lazyt.errors import InternalError, LazytError
 from lazyt.ir.dtypes import DType, int64
+from lazyt.ir.factorizations.sizes import grid_work_size as room_for_grid
 from lazyt.ir.factorizations.sizes import sizes_of
 from lazyt.ir.factorizations.sizes import work_size as room_for_matrices
 from lazyt.ir.fourier.tables import (
@@ -79,7 +80,7 @@ def lower_group(
     elif group.kind == "fourier":
         phases += lower_fourier(group, buffers, wide)
     elif group.kind == "linalg":
-        phases += lower_linalg(group, buffers)
+        phases += lower_linalg(group, buffers, wide)
     elif group.kind == "custom":
         phases += lower_custom(group, buffers)
     elif group.kind == "band":
@@ -249,8 +250,8 @@ def lower_fourier(group: Group, buffers: Buffers, wide: bool = False) -> list[An
 # Lowers factorizations: the same, and one call for all matrices.
 
 
-def lower_linalg(group: Group, buffers: Buffers) -> list[AnyPhase]:
-    """One call for the whole batch."""
+def lower_linalg(group: Group, buffers: Buffers, wide: bool = False) -> list[AnyPhase]:
+    """One call for the whole batch; ``wide``: for thousands of threads."""
     node = group.head
     assert node is not None
     phases, reads = _in_memory(node, buffers)
@@ -258,7 +259,8 @@ def lower_linalg(group: Group, buffers: Buffers) -> list[AnyPhase]:
     shapes = [source.shape for source in node.inputs]
     sizes = sizes_of(routine, shapes, node.shape[-1], node.dtype)
     batch = math.prod(node.shape[:-1])
-    work = _scratch(buffers, node.dtype, (room_for_matrices(sizes, batch, node.dtype),))
+    room = room_for_grid if wide else room_for_matrices
+    work = _scratch(buffers, node.dtype, (room(sizes, batch, node.dtype),))
     sides = shapes[1][-1] if len(shapes) > 1 else 0
     settings = (
         ("batch", batch), ("rows", shapes[0][-2]), ("columns", shapes[0][-1]), ("sides", sides),

@@ -7,6 +7,8 @@
 #define LZ_FN static inline __attribute__((always_inline, unused))
 // Functions with loops do not vectorise; copies of them cost the compiler much time.
 #define LZ_LONG_FN static __attribute__((noinline, unused))
+// Those that a thread of a GPU has to itself are part of its kernel, which knows their extents.
+#define LZ_STEPS_FN LZ_LONG_FN
 #endif
 #ifndef LZ_COPY
 #define LZ_COPY(to, from, size) __builtin_memcpy(to, from, size)

@@ -3,6 +3,7 @@
 #define restrict __restrict__
 #define LZ_FN static __device__ __forceinline__
 #define LZ_LONG_FN static __device__ __noinline__
+#define LZ_STEPS_FN static __device__ __forceinline__
 #define LZ_COPY(to, from, size) memcpy(to, from, size)
 #define LZ_ABS_F32(x) fabsf(x)
 #define LZ_ABS_F64(x) fabs(x)

@@ -4,18 +4,112 @@
 // order. Products are rounded before they are added: machines without fused steps give the same bits.
 //
 // A routine finds its operands at `at`, then room for the results, then scratch, in rows of vectors.
+// On a GPU the text is C++: a vector has one lane, each thread has a matrix, whose numbers may be
+// some distance from each other, with those of other threads between them.
+
+//@ lz_la_m_@S [floats]
+#ifdef __cplusplus
+struct lz_la_m_@S {
+  lz_i@{32|64} bits;
+  lz_la_m_@S() {}
+  lz_la_m_@S(lz_i@{32|64} all) : bits(all) {}
+  lz_i@{32|64} operator[](int) const { return bits; }
+};
+LZ_FN lz_la_m_@S operator&(lz_la_m_@S a, lz_la_m_@S b) { return a.bits & b.bits; }
+LZ_FN lz_la_m_@S operator|(lz_la_m_@S a, lz_la_m_@S b) { return a.bits | b.bits; }
+LZ_FN lz_la_m_@S operator~(lz_la_m_@S a) { return ~a.bits; }
+LZ_FN lz_la_m_@S operator-(lz_la_m_@S a, lz_la_m_@S b) { return a.bits - b.bits; }
+LZ_FN lz_la_m_@S operator<(lz_la_m_@S a, lz_la_m_@S b) {
+  return -(lz_i@{32|64})(a.bits < b.bits);
+}
+LZ_FN lz_la_m_@S operator>(lz_la_m_@S a, lz_la_m_@S b) { return b < a; }
+LZ_FN lz_la_m_@S operator<<(lz_la_m_@S a, int n) { return a.bits << n; }
+LZ_FN lz_la_m_@S operator>>(lz_la_m_@S a, int n) { return a.bits >> n; }
+LZ_FN void operator|=(lz_la_m_@S &a, lz_la_m_@S b) { a.bits |= b.bits; }
+LZ_FN void operator-=(lz_la_m_@S &a, lz_la_m_@S b) { a.bits -= b.bits; }
+#else
+typedef lz_i@{32|64} lz_la_m_@S __attribute__((vector_size(32), aligned(@{4|8}), may_alias));
+#endif
 
 //@ lz_la_v_@S [floats]
+#ifdef __cplusplus
+struct lz_la_v_@S {
+  lz_@S number;
+  lz_la_v_@S() {}
+  lz_la_v_@S(lz_@S all) : number(all) {}
+  explicit lz_la_v_@S(lz_la_m_@S pattern) { LZ_COPY(&number, &pattern.bits, sizeof number); }
+  explicit operator lz_la_m_@S() const {
+    lz_la_m_@S pattern;
+    LZ_COPY(&pattern.bits, &number, sizeof number);
+    return pattern;
+  }
+  lz_@S &operator[](int) { return number; }
+  lz_@S operator[](int) const { return number; }
+};
+LZ_FN lz_la_v_@S operator+(lz_la_v_@S a, lz_la_v_@S b) { return a.number + b.number; }
+LZ_FN lz_la_v_@S operator-(lz_la_v_@S a, lz_la_v_@S b) { return a.number - b.number; }
+LZ_FN lz_la_v_@S operator-(lz_la_v_@S a) { return -a.number; }
+LZ_FN lz_la_v_@S operator*(lz_la_v_@S a, lz_la_v_@S b) { return a.number * b.number; }
+LZ_FN lz_la_v_@S operator/(lz_la_v_@S a, lz_la_v_@S b) { return a.number / b.number; }
+LZ_FN void operator+=(lz_la_v_@S &a, lz_la_v_@S b) { a.number += b.number; }
+LZ_FN void operator-=(lz_la_v_@S &a, lz_la_v_@S b) { a.number -= b.number; }
+LZ_FN lz_la_m_@S operator<(lz_la_v_@S a, lz_la_v_@S b) {
+  return -(lz_i@{32|64})(a.number < b.number);
+}
+LZ_FN lz_la_m_@S operator>(lz_la_v_@S a, lz_la_v_@S b) { return b < a; }
+LZ_FN lz_la_m_@S operator==(lz_la_v_@S a, lz_la_v_@S b) {
+  return -(lz_i@{32|64})(a.number == b.number);
+}
+LZ_FN lz_la_m_@S operator!=(lz_la_v_@S a, lz_la_v_@S b) {
+  return -(lz_i@{32|64})(a.number != b.number);
+}
+#else
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wpsabi" // all functions that give vectors are inlined
 #endif
 typedef lz_@S lz_la_v_@S __attribute__((vector_size(32), aligned(@{4|8}), may_alias));
+#endif
 
-//@ lz_la_m_@S [floats]
-typedef lz_i@{32|64} lz_la_m_@S __attribute__((vector_size(32), aligned(@{4|8}), may_alias));
+//@ lz_la_p_@S [floats]
+// Where vectors are.
+#ifdef __cplusplus
+struct lz_la_p_@S {
+  lz_la_v_@S *first;
+  int step;
+  lz_la_p_@S() {}
+  lz_la_p_@S(lz_la_v_@S *from, int distance = 1) : first(from), step(distance) {}
+  lz_la_v_@S &operator[](lz_i64 i) const { return first[(int)i * step]; }
+  lz_la_v_@S &operator*() const { return *first; }
+  lz_la_p_@S operator+(lz_i64 i) const { return lz_la_p_@S(first + (int)i * step, step); }
+};
+#else
+typedef lz_la_v_@S *lz_la_p_@S;
+#endif
+
+//@ lz_la_c_@S [floats]
+// The same of vectors that are read only.
+#ifdef __cplusplus
+typedef lz_la_p_@S lz_la_c_@S;
+#else
+typedef const lz_la_v_@S *lz_la_c_@S;
+#endif
+
+//@ lz_la_number_@S [floats]
+// The number of one lane in a vector.
+LZ_FN lz_@S *lz_la_number_@S(lz_la_p_@S at, lz_i64 i, int lane) {
+#ifdef __cplusplus
+  return &at[i][lane];
+#else
+  return (lz_@S *)(at + i) + lane;
+#endif
+}
 
 //@ lz_la_lanes_@S [floats]
+#ifdef __cplusplus
+enum { lz_la_lanes_@S = 1 };
+#else
 enum { lz_la_lanes_@S = @{8|4} };
+#endif
 
 //@ lz_la_pick_@S [floats]
 // x where a mask is set, else y.
@@ -66,11 +160,12 @@ LZ_FN void lz_la_powers_@S(lz_la_v_@S x, lz_la_v_@S *down, lz_la_v_@S *up) {
 }
 
 //@ lz_la_cholesky_@S [floats]
-LZ_LONG_FN void lz_la_cholesky_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_v_@S *at) {
+LZ_STEPS_FN void lz_la_cholesky_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_p_@S at) {
   typedef lz_la_v_@S V;
   typedef lz_la_m_@S M;
-  const V *a = at;
-  V *x = at + n * n, info = lz_la_flat_@S(0);
+  lz_la_c_@S a = at;
+  lz_la_p_@S x = at + n * n;
+  V info = lz_la_flat_@S(0);
   (void)m, (void)k, (void)mode;
   for (lz_i64 i = 0; i < n; i++)
     for (lz_i64 j = 0; j < n; j++) x[i * n + j] = j <= i ? a[i * n + j] : lz_la_flat_@S(0);
@@ -95,14 +190,14 @@ LZ_LONG_FN void lz_la_cholesky_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_
 
 //@ lz_la_substitute_@S [floats]
 // Substitution in the place of k right sides.
-LZ_FN void lz_la_substitute_@S(lz_i64 n, lz_i64 k, const lz_la_v_@S *a, lz_la_v_@S *x, int upper,
+LZ_FN void lz_la_substitute_@S(lz_i64 n, lz_i64 k, lz_la_c_@S a, lz_la_p_@S x, int upper,
                                int unit) {
   typedef lz_la_v_@S V;
   for (lz_i64 step = 0; step < n; step++) {
     const lz_i64 i = upper ? n - 1 - step : step;
     const lz_i64 from = upper ? 0 : i + 1, to = upper ? i : n;
     const V pivot = a[i * n + i];
-    V *mine = x + i * k;
+    lz_la_p_@S mine = x + i * k;
     if (!unit)
       for (lz_i64 c = 0; c < k; c++) mine[c] = mine[c] / pivot;
     for (lz_i64 r = from; r < to; r++) {
@@ -113,9 +208,8 @@ LZ_FN void lz_la_substitute_@S(lz_i64 n, lz_i64 k, const lz_la_v_@S *a, lz_la_v_
 }
 
 //@ lz_la_triangular_@S [floats]
-LZ_LONG_FN void lz_la_triangular_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_v_@S *at) {
-  typedef lz_la_v_@S V;
-  V *b = at + n * n, *x = b + n * k;
+LZ_STEPS_FN void lz_la_triangular_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_p_@S at) {
+  lz_la_p_@S b = at + n * n, x = b + n * k;
   (void)m;
   for (lz_i64 i = 0; i < n * k; i++) x[i] = b[i];
   lz_la_substitute_@S(n, k, at, x, mode >= 2, mode % 2);
@@ -123,20 +217,19 @@ LZ_LONG_FN void lz_la_triangular_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_l
 
 //@ lz_la_exchange_@S [floats]
 // Exchanges, in each lane, the numbers of two rows.
-LZ_FN void lz_la_exchange_@S(lz_i64 count, lz_la_v_@S *a, lz_la_v_@S *b, int lane) {
-  lz_@S *x = (lz_@S *)a + lane, *y = (lz_@S *)b + lane;
+LZ_FN void lz_la_exchange_@S(lz_i64 count, lz_la_p_@S a, lz_la_p_@S b, int lane) {
   for (lz_i64 c = 0; c < count; c++) {
-    lz_@S t = x[c * lz_la_lanes_@S];
-    x[c * lz_la_lanes_@S] = y[c * lz_la_lanes_@S];
-    y[c * lz_la_lanes_@S] = t;
+    const lz_@S t = *lz_la_number_@S(a, c, lane);
+    *lz_la_number_@S(a, c, lane) = *lz_la_number_@S(b, c, lane);
+    *lz_la_number_@S(b, c, lane) = t;
   }
 }
 
 //@ lz_la_eliminate_@S [floats]
 // L and U in the place of a, with its rows exchanged, as those of k numbers of x; `pivots` are the
 // rows, from 0, that each column exchanged.
-LZ_FN void lz_la_eliminate_@S(lz_i64 m, lz_i64 n, lz_i64 k, lz_la_v_@S *a, lz_la_v_@S *x,
-                              lz_la_v_@S *pivots) {
+LZ_FN void lz_la_eliminate_@S(lz_i64 m, lz_i64 n, lz_i64 k, lz_la_p_@S a, lz_la_p_@S x,
+                              lz_la_p_@S pivots) {
   typedef lz_la_v_@S V;
   typedef lz_la_m_@S M;
   const lz_i64 count = m < n ? m : n;
@@ -182,7 +275,7 @@ LZ_FN void lz_la_eliminate_@S(lz_i64 m, lz_i64 n, lz_i64 k, lz_la_v_@S *a, lz_la
 
 //@ lz_la_first_zero_@S [floats]
 // The number, from 1, of the first zero on the diagonal; 0 for none.
-LZ_FN lz_la_v_@S lz_la_first_zero_@S(lz_i64 count, lz_i64 n, const lz_la_v_@S *a) {
+LZ_FN lz_la_v_@S lz_la_first_zero_@S(lz_i64 count, lz_i64 n, lz_la_c_@S a) {
   lz_la_v_@S info = lz_la_flat_@S(0);
   for (lz_i64 j = 0; j < count; j++)
     info = lz_la_pick_@S((a[j * n + j] == 0) & (info == 0), lz_la_flat_@S(j + 1), info);
@@ -190,10 +283,10 @@ LZ_FN lz_la_v_@S lz_la_first_zero_@S(lz_i64 count, lz_i64 n, const lz_la_v_@S *a
 }
 
 //@ lz_la_lu_@S [floats]
-LZ_LONG_FN void lz_la_lu_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_v_@S *at) {
+LZ_STEPS_FN void lz_la_lu_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_p_@S at) {
   typedef lz_la_v_@S V;
   const lz_i64 count = m < n ? m : n;
-  V *x = at + m * n, *pivots = x + m * n, *order = pivots + count;
+  lz_la_p_@S x = at + m * n, pivots = x + m * n, order = pivots + count;
   (void)k, (void)mode;
   for (lz_i64 i = 0; i < m * n; i++) x[i] = at[i];
   for (lz_i64 i = 0; i < m; i++) order[i] = lz_la_flat_@S(i);
@@ -204,10 +297,11 @@ LZ_LONG_FN void lz_la_lu_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_v_@S *
 
 //@ lz_la_solve_@S [floats]
 // With k of 0 the inverse.
-LZ_LONG_FN void lz_la_solve_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_v_@S *at) {
+LZ_STEPS_FN void lz_la_solve_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_p_@S at) {
   typedef lz_la_v_@S V;
   const lz_i64 sides = k ? k : n;
-  V *a = at, *b = at + n * n, *x = b + n * k, pivots[32];
+  V rows[32];
+  lz_la_p_@S a = at, b = at + n * n, x = b + n * k, pivots = rows;
   (void)m, (void)mode;
   for (lz_i64 i = 0; i < n; i++)
     for (lz_i64 c = 0; c < sides; c++)
@@ -223,16 +317,17 @@ LZ_LONG_FN void lz_la_solve_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_v_@
 }
 
 //@ lz_la_inv_@S [floats]
-LZ_LONG_FN void lz_la_inv_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_v_@S *at) {
+LZ_STEPS_FN void lz_la_inv_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_p_@S at) {
   (void)k;
   lz_la_solve_@S(m, n, 0, mode, at);
 }
 
 //@ lz_la_pivoted_@S [floats]
 // U and L in the place of a; gives the sign of the exchanges.
-LZ_FN lz_la_v_@S lz_la_pivoted_@S(lz_i64 n, lz_la_v_@S *a) {
+LZ_FN lz_la_v_@S lz_la_pivoted_@S(lz_i64 n, lz_la_p_@S a) {
   typedef lz_la_v_@S V;
-  V pivots[32], sign = lz_la_flat_@S(1);
+  V rows[32], sign = lz_la_flat_@S(1);
+  lz_la_p_@S pivots = rows;
   lz_la_eliminate_@S(n, n, 0, a, a, pivots);
   for (lz_i64 j = 0; j < n; j++)
     sign = lz_la_pick_@S(pivots[j] == lz_la_flat_@S(j), sign, -sign);
@@ -240,7 +335,7 @@ LZ_FN lz_la_v_@S lz_la_pivoted_@S(lz_i64 n, lz_la_v_@S *a) {
 }
 
 //@ lz_la_det_@S [floats]
-LZ_LONG_FN void lz_la_det_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_v_@S *at) {
+LZ_STEPS_FN void lz_la_det_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_p_@S at) {
   lz_la_v_@S size = lz_la_pivoted_@S(n, at);
   (void)m, (void)k, (void)mode;
   for (lz_i64 j = 0; j < n; j++) size = size * at[j * n + j];
@@ -248,7 +343,7 @@ LZ_LONG_FN void lz_la_det_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_v_@S 
 }
 
 //@ lz_la_slogdet_@S [floats]
-LZ_LONG_FN void lz_la_slogdet_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_v_@S *at) {
+LZ_STEPS_FN void lz_la_slogdet_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_p_@S at) {
   typedef lz_la_v_@S V;
   V sign = lz_la_pivoted_@S(n, at), size = lz_la_flat_@S(0);
   (void)m, (void)k, (void)mode;
@@ -266,8 +361,8 @@ LZ_LONG_FN void lz_la_slogdet_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_v
 //@ lz_la_mirror_@S [floats]
 // (1 - tau v v^T) a for `columns` columns of the rows of a, `wide` apart; v, `apart`, begins with a 1
 // that is not read.
-LZ_FN void lz_la_mirror_@S(lz_i64 rows, lz_i64 columns, lz_i64 wide, lz_la_v_@S *a, lz_i64 apart,
-                           const lz_la_v_@S *v, lz_la_v_@S tau) {
+LZ_FN void lz_la_mirror_@S(lz_i64 rows, lz_i64 columns, lz_i64 wide, lz_la_p_@S a, lz_i64 apart,
+                           lz_la_c_@S v, lz_la_v_@S tau) {
   typedef lz_la_v_@S V;
   for (lz_i64 c = 0; c < columns; c++) {
     V w = a[c];
@@ -280,12 +375,12 @@ LZ_FN void lz_la_mirror_@S(lz_i64 rows, lz_i64 columns, lz_i64 wide, lz_la_v_@S 
 
 //@ lz_la_reflect_@S [floats]
 // Householder's vectors below R in the place of a, and their factors tau.
-LZ_LONG_FN void lz_la_reflect_@S(lz_i64 m, lz_i64 n, lz_la_v_@S *a, lz_la_v_@S *taus) {
+LZ_STEPS_FN void lz_la_reflect_@S(lz_i64 m, lz_i64 n, lz_la_p_@S a, lz_la_p_@S taus) {
   typedef lz_la_v_@S V;
   typedef lz_la_m_@S M;
   for (lz_i64 j = 0; j < (m < n ? m : n); j++) {
     V largest = lz_la_flat_@S(0), rest = lz_la_flat_@S(0), down, up;
-    V *x = a + j * n + j;
+    lz_la_p_@S x = a + j * n + j;
     for (lz_i64 i = 0; i < m - j; i++) {
       V size = lz_la_size_@S(x[i * n]);
       largest = lz_la_pick_@S(size > largest, size, largest);
@@ -311,13 +406,13 @@ LZ_LONG_FN void lz_la_reflect_@S(lz_i64 m, lz_i64 n, lz_la_v_@S *a, lz_la_v_@S *
 
 //@ lz_la_orthogonal_@S [floats]
 // The first `columns` columns of Q from what `reflect` left of an m by n matrix.
-LZ_LONG_FN void lz_la_orthogonal_@S(lz_i64 m, lz_i64 n, lz_i64 columns, const lz_la_v_@S *a,
-                                    const lz_la_v_@S *taus, lz_la_v_@S *q) {
+LZ_STEPS_FN void lz_la_orthogonal_@S(lz_i64 m, lz_i64 n, lz_i64 columns, lz_la_c_@S a,
+                                    lz_la_c_@S taus, lz_la_p_@S q) {
   for (lz_i64 i = 0; i < m; i++)
     for (lz_i64 c = 0; c < columns; c++) q[i * columns + c] = lz_la_flat_@S(i == c);
   for (lz_i64 j = (m < n ? m : n) - 1; j >= 0; j--) {
-    const lz_la_v_@S *v = a + j * n + j;
-    lz_la_v_@S *x = q + j * columns + j;
+    lz_la_c_@S v = a + j * n + j;
+    lz_la_p_@S x = q + j * columns + j;
     lz_la_mirror_@S(m - j, columns - j - 1, columns, x + 1, n, v, taus[j]);
     x[0] = 1 - taus[j];
     for (lz_i64 i = 1; i < m - j; i++) x[i * columns] = v[i * n] * -taus[j];
@@ -325,10 +420,10 @@ LZ_LONG_FN void lz_la_orthogonal_@S(lz_i64 m, lz_i64 n, lz_i64 columns, const lz
 }
 
 //@ lz_la_qr_@S [floats]
-LZ_LONG_FN void lz_la_qr_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_v_@S *at) {
+LZ_STEPS_FN void lz_la_qr_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_p_@S at) {
   typedef lz_la_v_@S V;
   const lz_i64 least = m < n ? m : n, columns = mode == 1 ? m : least;
-  V *q = at + m * n, *r = q + m * columns, *taus = r + columns * n;
+  lz_la_p_@S q = at + m * n, r = q + m * columns, taus = r + columns * n;
   (void)k;
   lz_la_reflect_@S(m, n, at, taus);
   lz_la_orthogonal_@S(m, n, columns, at, taus, q);
@@ -339,7 +434,7 @@ LZ_LONG_FN void lz_la_qr_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_v_@S *
 //@ lz_la_turn_@S [floats]
 // c x - s y and s x + c y in the place of numbers that are `apart`, from the sine and the tangent of
 // half of the angle.
-LZ_FN void lz_la_turn_@S(lz_i64 count, lz_i64 apart, lz_la_v_@S *x, lz_la_v_@S *y, lz_la_v_@S s,
+LZ_FN void lz_la_turn_@S(lz_i64 count, lz_i64 apart, lz_la_p_@S x, lz_la_p_@S y, lz_la_v_@S s,
                          lz_la_v_@S half) {
   typedef lz_la_v_@S V;
   for (lz_i64 i = 0; i < count; i++) {
@@ -375,7 +470,7 @@ enum { lz_la_sweeps = 40 };
 //@ lz_la_scale_@S [floats]
 // Numbers below 2 in the place of all; by which power of two they were multiplied the other way, and
 // in which lanes all were finite. Others are zero.
-LZ_FN lz_la_m_@S lz_la_scale_@S(lz_i64 count, lz_la_v_@S *a, lz_la_v_@S *up) {
+LZ_FN lz_la_m_@S lz_la_scale_@S(lz_i64 count, lz_la_p_@S a, lz_la_v_@S *up) {
   typedef lz_la_v_@S V;
   typedef lz_la_m_@S M;
   V largest = lz_la_flat_@S(0), down;
@@ -394,7 +489,7 @@ LZ_FN lz_la_m_@S lz_la_scale_@S(lz_i64 count, lz_la_v_@S *a, lz_la_v_@S *up) {
 //@ lz_la_rank_@S [floats]
 // The place of number i of n, in ascending order or, by sizes, in descending order; equal ones stay
 // in theirs.
-LZ_FN lz_la_m_@S lz_la_rank_@S(lz_i64 n, lz_i64 i, const lz_la_v_@S *values) {
+LZ_FN lz_la_m_@S lz_la_rank_@S(lz_i64 n, lz_i64 i, lz_la_c_@S values) {
   lz_la_m_@S rank = (lz_la_m_@S)lz_la_flat_@S(0);
   for (lz_i64 j = 0; j < n; j++) {
     if (j != i) rank -= values[j] < values[i];
@@ -404,13 +499,14 @@ LZ_FN lz_la_m_@S lz_la_rank_@S(lz_i64 n, lz_i64 i, const lz_la_v_@S *values) {
 }
 
 //@ lz_la_eigh_@S [floats]
-LZ_LONG_FN void lz_la_eigh_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_v_@S *at) {
+LZ_STEPS_FN void lz_la_eigh_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_p_@S at) {
   typedef lz_la_v_@S V;
   typedef lz_la_m_@S M;
   enum { L = lz_la_lanes_@S };
   const int vectors = mode < 2;
-  V *a = at, *sorted = at + n * n, *found = sorted + n, *info = found + (vectors ? n * n : 0);
-  V *v = info + 1, *values = v + n * n, up;
+  lz_la_p_@S a = at, sorted = at + n * n, found = sorted + n;
+  lz_la_p_@S info = found + (vectors ? n * n : 0), v = info + 1, values = v + n * n;
+  V up;
   const V zero = lz_la_flat_@S(0), nan = lz_la_flat_@S(LZ_NAN_@N);
   (void)m, (void)k;
   M unknown = zero != zero;
@@ -451,10 +547,10 @@ LZ_LONG_FN void lz_la_eigh_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_v_@S
   for (lz_i64 i = 0; i < n; i++) {
     const M rank = lz_la_rank_@S(n, i, values);
     const V mine = lz_la_pick_@S(finite, values[i] * up + zero, nan);
-    for (int l = 0; l < L; l++) ((lz_@S *)(sorted + rank[l]))[l] = mine[l];
+    for (int l = 0; l < L; l++) *lz_la_number_@S(sorted, rank[l], l) = mine[l];
     for (lz_i64 r = 0; vectors && r < n; r++) {
       const V x = lz_la_pick_@S(finite, v[i * n + r] + zero, nan);
-      for (int l = 0; l < L; l++) ((lz_@S *)(found + r * n + rank[l]))[l] = x[l];
+      for (int l = 0; l < L; l++) *lz_la_number_@S(found, r * n + rank[l], l) = x[l];
     }
   }
   // LAPACK finds out late: NaN stops the iteration, infinities pass as NaN.
@@ -481,15 +577,15 @@ LZ_FN void lz_la_both_@S(lz_la_v_@S w, lz_la_v_@S x, lz_la_v_@S y, lz_la_v_@S z,
 }
 
 //@ lz_la_svd_@S [floats]
-LZ_LONG_FN void lz_la_svd_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_v_@S *at) {
+LZ_STEPS_FN void lz_la_svd_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_p_@S at) {
   typedef lz_la_v_@S V;
   typedef lz_la_m_@S M;
   enum { L = lz_la_lanes_@S };
   const int vectors = mode < 2, wide = m < n;
   const lz_i64 rows = wide ? n : m, columns = wide ? m : n, all = mode == 1 ? rows : columns;
   // Left and right vectors of the matrix with more rows; results in their order.
-  V *a = at, *results = at + m * n;
-  V *lefts = results, *sorted = results, *rights = results, *info;
+  lz_la_p_@S a = at, results = at + m * n;
+  lz_la_p_@S lefts = results, sorted = results, rights = results, info;
   if (vectors) {
     const lz_i64 first = wide ? columns * columns : rows * all;
     sorted = results + first;
@@ -499,8 +595,9 @@ LZ_LONG_FN void lz_la_svd_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_v_@S 
   } else {
     info = results + columns;
   }
-  V *q = info + 1, *u = q + rows * columns, *b = u + rows * rows, *v = b + columns * columns;
-  V *values = v + columns * columns, *taus = values + columns, up;
+  lz_la_p_@S q = info + 1, u = q + rows * columns, b = u + rows * rows;
+  lz_la_p_@S v = b + columns * columns, values = v + columns * columns, taus = values + columns;
+  V up;
   const V zero = lz_la_flat_@S(0), nan = lz_la_flat_@S(LZ_NAN_@N);
   (void)k;
   const M finite = lz_la_scale_@S(m * n, a, &up);
@@ -511,7 +608,7 @@ LZ_LONG_FN void lz_la_svd_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_v_@S 
     for (lz_i64 c = 0; c < columns; c++) b[i * columns + c] = c >= i ? q[i * columns + c] : zero;
   if (vectors) {
     // The orthogonal factor is written where the left vectors will be, and turned over.
-    V *whole = results;
+    lz_la_p_@S whole = results;
     lz_la_orthogonal_@S(rows, columns, all, q, taus, whole);
     for (lz_i64 i = 0; i < rows; i++)
       for (lz_i64 c = 0; c < all; c++) u[c * rows + i] = whole[i * all + c];
@@ -521,7 +618,7 @@ LZ_LONG_FN void lz_la_svd_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_v_@S 
     moved = 0;
     for (lz_i64 i = 0; i < columns - 1; i++)
       for (lz_i64 j = i + 1; j < columns; j++) {
-        V *ij = b + i * columns + j, *ji = b + j * columns + i;
+        lz_la_p_@S ij = b + i * columns + j, ji = b + j * columns + i;
         const M turns = lz_la_large_@S(*ij) | lz_la_large_@S(*ji);
         if (!lz_la_any_@S(turns)) continue;
         moved = 1;
@@ -541,18 +638,18 @@ LZ_LONG_FN void lz_la_svd_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_v_@S 
   for (lz_i64 i = 0; i < columns; i++) {
     const M rank = lz_la_rank_@S(columns, i, values), negative = b[i * columns + i] < 0;
     const V mine = lz_la_pick_@S(finite, lz_la_size_@S(values[i]) * up, nan);
-    for (int l = 0; l < L; l++) ((lz_@S *)(sorted + rank[l]))[l] = mine[l];
+    for (int l = 0; l < L; l++) *lz_la_number_@S(sorted, rank[l], l) = mine[l];
     for (lz_i64 r = 0; vectors && r < rows; r++) {
       const V x = u[i * rows + r];
       const V y = lz_la_pick_@S(finite, lz_la_pick_@S(negative, zero - x, x + zero), nan);
       // Vectors are rows where the matrix has more columns, else columns.
       for (int l = 0; l < L; l++)
-        ((lz_@S *)(lefts + (wide ? rank[l] * rows + r : r * all + rank[l])))[l] = y[l];
+        *lz_la_number_@S(lefts, wide ? rank[l] * rows + r : r * all + rank[l], l) = y[l];
     }
     for (lz_i64 r = 0; vectors && r < columns; r++) {
       const V y = lz_la_pick_@S(finite, v[i * columns + r] + zero, nan);
       for (int l = 0; l < L; l++)
-        ((lz_@S *)(rights + (wide ? r * columns + rank[l] : rank[l] * columns + r)))[l] = y[l];
+        *lz_la_number_@S(rights, wide ? r * columns + rank[l] : rank[l] * columns + r, l) = y[l];
     }
   }
   for (lz_i64 i = columns; vectors && i < all; i++)
@@ -582,7 +679,7 @@ LZ_FN void lz_la_store_@S(lz_i64 count, lz_i64 rest, const lz_la_v_@S *from, lz_
 }
 
 //@ lz_la_routine_@S [floats]
-typedef void (*lz_la_routine_@S)(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_v_@S *at);
+typedef void (*lz_la_routine_@S)(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_p_@S at);
 
 //@ lz_la_batch_@S [floats]
 // A routine on `batch` matrices m by n, and n by k (or none), `results` numbers each, with `scratch`
@@ -604,4 +701,27 @@ LZ_LONG_FN void lz_la_batch_@S(lz_la_routine_@S routine, lz_i64 batch, lz_i64 m,
       lz_la_store_@S(results, rest, at + first + second, y + start * results);
     }
   }
+}
+
+//@ lz_la_fetch_@S [floats]
+// On a GPU: the numbers of one matrix to where a thread has them.
+LZ_FN void lz_la_fetch_@S(lz_i64 count, const lz_@S *from, lz_la_p_@S to) {
+  for (int i = 0; i < count; i++) to[i] = from[i];
+}
+
+//@ lz_la_leave_@S [floats]
+// And its results from there.
+LZ_FN void lz_la_leave_@S(lz_i64 count, lz_la_c_@S from, lz_@S *to) {
+  for (int i = 0; i < count; i++) to[i] = *lz_la_number_@S(from, i, 0);
+}
+
+//@ lz_la_strided_@S [floats]
+// Numbers in memory that are `distance` apart.
+LZ_FN lz_la_p_@S lz_la_strided_@S(lz_@S *from, int distance) {
+#ifdef __cplusplus
+  return lz_la_p_@S((lz_la_v_@S *)from, distance);
+#else
+  (void)distance;
+  return (lz_la_p_@S)from;
+#endif
 }

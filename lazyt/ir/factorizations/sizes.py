@@ -14,6 +14,7 @@ from lazyt.ir.dtypes import DType
 
 __all__ = [
     "ALONE",
+    "GRID_LANES",
     "LARGEST",
     "LARGEST_WHOLE",
     "MODES",
@@ -21,6 +22,10 @@ __all__ = [
     "WHOLE",
     "Sizes",
     "flops",
+    "grid_slots",
+    "grid_work_size",
+    "in_registers",
+    "is_grid_kernel",
     "is_kernel",
     "is_whole",
     "lanes",
@@ -50,6 +55,9 @@ PANEL = 16
 WAITING = 16
 #: How many parts of the batch run at a time, at most; each has scratch.
 SLOTS = 16
+#: On a GPU: bytes of all numbers of a matrix that a thread holds, and of the scratch of all threads
+#: where they are more; numbers of so many threads are next to each other there.
+MOST_HELD, MOST_GRID_SCRATCH, GRID_LANES = 1 << 10, 1 << 28, 32
 
 #: Of each mode of a routine, the number by which kernels know it.
 MODES: dict[str, dict[str, int]] = {
@@ -99,6 +107,12 @@ def is_kernel(routine: str, mode: str, shapes: Sequence[Sequence[int]]) -> bool:
         return False
     most = LIMITS.get(routine, LARGEST_WHOLE if routine in WHOLE else LARGEST)
     return all(1 <= extent <= most for shape in shapes for extent in shape[-2:])
+
+
+def is_grid_kernel(routine: str, mode: str, shapes: Sequence[Sequence[int]]) -> bool:
+    """Whether a GPU has a kernel for it: of matrices that are taken many at a time."""
+    largest = max(extent for shape in shapes for extent in shape[-2:])
+    return routine not in ALONE and largest <= LARGEST and is_kernel(routine, mode, shapes)
 
 
 def is_whole(routine: str, m: int, n: int, sides: int) -> bool:
@@ -178,6 +192,24 @@ def work_size(sizes: Sizes, batch: int, dtype: DType) -> int:
         return min(batch, SLOTS) * sizes.scratch
     blocks = -(-batch // lanes(dtype))
     return min(blocks, SLOTS) * sizes.together * lanes(dtype)
+
+
+def in_registers(sizes: Sizes, dtype: DType) -> bool:
+    """Whether a thread of a GPU holds all numbers of a matrix."""
+    return sizes.together * dtype.itemsize <= MOST_HELD
+
+
+def grid_slots(sizes: Sizes, batch: int, dtype: DType) -> int:
+    """Groups of ``GRID_LANES`` threads that have scratch at a time."""
+    each = sizes.together * GRID_LANES * dtype.itemsize
+    return max(1, min(-(-batch // GRID_LANES), MOST_GRID_SCRATCH // each))
+
+
+def grid_work_size(sizes: Sizes, batch: int, dtype: DType) -> int:
+    """Numbers of scratch of a launch for ``batch`` matrices; routines have some always."""
+    if in_registers(sizes, dtype):
+        return 1
+    return grid_slots(sizes, batch, dtype) * sizes.together * GRID_LANES
 
 
 def flops(routine: str, mode: str, m: int, n: int, sides: int) -> int:
