@@ -388,7 +388,7 @@ def group_graph(
     the graph has checkpoints. ``fusing`` says how much may become one group. ``cache``: the bytes
     of it that a band of rows has, 0 for a target without bands.
     """
-    from lazyt.passes.bands import join_bands
+    from lazyt.passes.bands import join_bands, join_matrices
     from lazyt.passes.fuse import GROUP_BUFFERS, fuse
     from lazyt.passes.markers import take_checkpoints
     from lazyt.passes.ordering import order_groups
@@ -404,6 +404,7 @@ def group_graph(
     groups = split_sums(fused)
     if cache and policy is None:  # which bands to make is a decision of fusion, too
         groups = join_bands(groups, normal, cache)
+        groups = join_matrices(groups, normal, cache)
     groups = order_groups(groups, normal)
     return normal, recompute(groups, normal, config.memory_budget, checkpoints)
 

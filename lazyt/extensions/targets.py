@@ -156,8 +156,9 @@ def _print_c(
     if config.verify and names != {}:
         from lazyt.codegen.proof.c_bounds import argument_bytes, require_in_bounds
 
-        sizes = argument_bytes(kernel, made.workspace, made.offsets)
-        require_in_bounds(made.proof or made.source.text, sizes)
+        for part, text in made.parts or ((kernel, made),):
+            sizes = argument_bytes(part, text.workspace, text.offsets)
+            require_in_bounds(text.proof or text.source.text, sizes)
     return made
 
 

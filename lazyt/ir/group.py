@@ -11,8 +11,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lazyt.ir.graph import Node
-from lazyt.ir.index import Axis, Linear, Load, linearize, reshape_index, sub_expressions, variable
-from lazyt.ir.kernel import AnyPhase, Bands, ContractPhase, Kernel, Phase, Statement, Store
+from lazyt.ir.index import (
+    Axis,
+    Linear,
+    Load,
+    Quotient,
+    Remainder,
+    linearize,
+    reshape_index,
+    sub_expressions,
+    variable,
+)
+from lazyt.ir.kernel import (
+    AnyPhase,
+    Bands,
+    CallPhase,
+    ContractPhase,
+    Kernel,
+    Phase,
+    Statement,
+    Store,
+)
 
 Index = tuple[Linear, ...]
 
@@ -140,6 +159,61 @@ def in_own_row(index: Sequence[Linear], shape: Sequence[int], row: Linear, rows:
     return low >= 0 and high < width
 
 
+# Batches of small matrices that run some of them at a time: kernels whose bands have one row each.
+# A phase goes over more than that, along an axis that has a run of steps for each matrix.
+
+
+def steps_of(phase: AnyPhase, points: int) -> tuple[Axis, int] | None:
+    """The axis along which a phase has a run of steps for each of ``points`` matrices, and how long
+    a run is; None where it has none."""
+    axes: tuple[Axis, ...] = ()
+    if isinstance(phase, ContractPhase):
+        axes = (*phase.batch, *phase.rows)
+    elif isinstance(phase, Phase):
+        axes = phase.grid
+    if not axes or axes[0].extent % points or not axes[0].extent:
+        return None
+    return axes[0], axes[0].extent // points
+
+
+def growth(index: Linear, axis: Axis, steps: int) -> int | None:
+    """How much larger an index is so many steps further; None where that depends on the step."""
+    total = 0
+    for atom, factor in index.terms:
+        if atom == axis:
+            total += factor * steps
+        elif isinstance(atom, Quotient | Remainder):
+            inner = growth(atom.value, axis, steps)
+            if inner is None or inner % atom.divisor:
+                return None
+            total += factor * (inner // atom.divisor) if isinstance(atom, Quotient) else 0
+    return total
+
+
+def is_share(index: Sequence[Linear], shape: Sequence[int], row: Linear, points: int) -> bool:
+    """Whether an index, wherever it is used, stays in the share that matrix ``row`` of ``points``
+    has of a value."""
+    lead = next((n for n in range(len(shape) + 1) if math.prod(shape[:n]) == points), None)
+    if lead is not None and linearize(tuple(index[:lead]), tuple(shape[:lead])) == row:
+        return True
+    return in_own_row(index, shape, row, points)
+
+
+def _batch_complaints(kernel: Kernel, points: int) -> Iterator[tuple[object, str]]:
+    """What forbids some matrices at a time: scratch that is not used matrix by matrix."""
+    mine = {b.name: b.shape for b in kernel.buffers if b.role == "band"}
+    for phase in kernel.phases:
+        if isinstance(phase, CallPhase):
+            continue
+        steps = steps_of(phase, points)
+        if steps is None:
+            continue  # then all of them are one band
+        row = variable(steps[0]) // steps[1]
+        for name, index in _accesses(phase):
+            if name in mine and not is_share(index, mine[name], row, points):
+                yield phase, f"{name} is not used in the matrix's own share only"
+
+
 def band_complaints(kernel: Kernel) -> Iterator[tuple[object, str]]:
     """What forbids a kernel's bands, with the phase that it is about."""
     bands = kernel.bands
@@ -147,6 +221,9 @@ def band_complaints(kernel: Kernel) -> Iterator[tuple[object, str]]:
     if bands is None:
         if mine:
             yield kernel, "a kernel without bands has no band buffers"
+        return
+    if bands.rows == 1:
+        yield from _batch_complaints(kernel, bands.points)
         return
     for phase in kernel.phases:
         axes = _row_axes(phase, bands)

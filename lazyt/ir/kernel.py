@@ -234,6 +234,9 @@ class Bands:
     (``points``) and the rows of a ContractPhase. Of a ``band`` buffer each row has an equal share,
     in order, and no phase gets at the share of another row than its own. So what lies there is
     needed for as long as a band of rows takes, and bands do not wait for each other.
+
+    With one row, points are the matrices of a batch: phases may go over more than these, along a
+    first axis with a run of steps for each, and routines take some of a batch.
     """
 
     points: int

@@ -568,7 +568,7 @@ class _Checker:
             role = self.buffers[name].role if name in self.buffers else "work"
             if role == "in":
                 self.complain(f"{name} is read only")
-            if name in phase.work and role != "work":
+            if name in phase.work and role not in ("work", "band"):
                 self.complain(f"{name} is no scratch")
         if routine is not None and all(name in self.buffers for name in names):
             reads, writes, work = (

@@ -16,12 +16,22 @@ from __future__ import annotations
 import functools
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from lazyt.ir.factorizations.sizes import is_whole
 from lazyt.ir.graph import Node
-from lazyt.ir.group import BLOCK_ROWS, PANELS, BandStage, Group, Index, in_own_row, row_of
-from lazyt.ir.index import Axis, Linear, variable
+from lazyt.ir.group import (
+    BLOCK_ROWS,
+    PANELS,
+    BandStage,
+    Group,
+    Index,
+    in_own_row,
+    is_share,
+    row_of,
+)
+from lazyt.ir.index import Axis, Linear, axes_of, variable
 from lazyt.ir.kernel import Bands
 from lazyt.passes.probe import Probe
 from lazyt.passes.splitting import split_fold
@@ -199,7 +209,7 @@ def join_bands(groups: Sequence[Group], roots: Sequence[Node], cache: int) -> li
         return list(groups)
     whole = {g: made if taken.intersection(made) else [g] for g, made in pieces.items()}
     mixed = [piece for group in groups for piece in whole[group]]
-    ordered = _in_order(mixed, [band.join(search) for band in found])
+    ordered = _in_order(mixed, [band.join() for band in found])
     if sum(max(1, len(g.stages)) for g in ordered) == len(mixed):
         return ordered
     for band in found:
@@ -231,16 +241,20 @@ class _Band:
         """All rows."""
         return self.bands.points * self.bands.rows
 
-    def join(self, search: _Search) -> Group:
+    def reason(self) -> str:
+        """Why its launches are one."""
+        names = ", ".join(f"{n.dtype.name}{list(n.shape)}" for n in self.saved)
+        what = "matrices" if self.bands.rows == 1 else "rows"
+        return (
+            f"a band: {len(self.stages)} launches run as one, some of {self.rows} {what} at a "
+            f"time; {names} stays in cache"
+        )
+
+    def join(self) -> Group:
         """The band as one group."""
         groups = [stage.group for stage in self.stages]
         made = [node for group in groups for node in group.stored]
         inside = set(made)
-        names = ", ".join(f"{n.dtype.name}{list(n.shape)}" for n in self.saved)
-        reason = (
-            f"a band: {len(groups)} launches run as one, some of {self.rows} rows at a time; "
-            f"{names} stays in cache"
-        )
         reads = set[Node]().union(*(group.reads for group in groups)) - inside
         return Group(
             "band",
@@ -249,7 +263,7 @@ class _Band:
             reads=reads,
             inside={n: read for group in groups for n, read in group.inside.items()},
             stored=[node for node in made if node not in self.saved],
-            reasons=[reason, *(text for group in groups for text in group.reasons)],
+            reasons=[self.reason(), *(text for group in groups for text in group.reasons)],
             weight=sum(group.weight for group in groups),
             cost=sum(group.cost for group in groups),
             stages=tuple(self.stages),
@@ -429,3 +443,140 @@ def _in_order(groups: Sequence[Group], joined: Sequence[Group]) -> list[Group]:
             if not waits[other]:
                 heapq.heappush(ready, (number[other], other))
     return out
+
+
+# Batches of small matrices: a factorization, and what computes its operands and goes on from its
+# results matrix by matrix, run as one launch for some of the matrices at a time.
+
+#: Matrices of a batch from which on some are taken at a time, and those that are taken at least.
+MANY_MATRICES, LEAST_MATRICES = 128, 16
+
+
+def join_matrices(groups: Sequence[Group], roots: Sequence[Node], cache: int) -> list[Group]:
+    """The groups, those joined that go over the matrices of one batch with a factorization."""
+    heads = [g.head for g in groups if g.kind == "linalg" and g.head is not None]
+    batches = {head.shape[0] for head in heads if _is_batch(head)}
+    found = list(groups)
+    for points in sorted(batches, reverse=True):
+        found = _joined(found, set(roots), points, cache)
+    return found
+
+
+def _is_batch(node: Node) -> bool:
+    """Whether a factorization is of many small matrices along one axis."""
+    if len(node.shape) != 2 or node.shape[0] < MANY_MATRICES:
+        return False
+    (m, n), *rest = [item.shape[-2:] for item in node.inputs]
+    return not is_whole(node.params.routine, m, n, rest[0][1] if rest else 0)
+
+
+def _joined(groups: list[Group], asked: set[Node], points: int, cache: int) -> list[Group]:
+    """The groups, those that are connected to a factorization of ``points`` matrices joined."""
+    reads = {group: _matrix_reads(group, points, cache) for group in groups}
+    inside = _connected(groups, {g for g, read in reads.items() if read is not None})
+    home = {node: group for group in groups for node in group.stored}
+    while inside:
+        late = _late(groups, inside, home)
+        late |= {
+            g for g in inside
+            if any(home.get(n) in inside and n not in (reads[g] or ()) for n in g.reads)
+        }  # fmt: skip
+        if not late:
+            break
+        inside = _connected(groups, inside - late)
+    stages = [group for group in groups if group in inside]
+    readers: dict[Node, list[Group]] = {}
+    for group in groups:
+        for node in group.reads:
+            readers.setdefault(node, []).append(group)
+    made = [node for group in stages for node in group.stored]
+    saved = [n for n in made if n not in asked and all(r in inside for r in readers.get(n, ()))]
+    if len(stages) < 2 or not saved:
+        return groups
+    band = _Band(Bands(points, 1), [BandStage(g) for g in stages], inside, set(), saved)
+    return _in_order(groups, [band.join()])
+
+
+def _connected(groups: Sequence[Group], those: set[Group]) -> set[Group]:
+    """Of some groups, those that hand values to a factorization or get them from one, by way of
+    others of them."""
+    home = {node: group for group in groups if group in those for node in group.stored}
+    beside: dict[Group, set[Group]] = {group: set() for group in those}
+    for group in those:
+        for node in group.reads:
+            if node in home:
+                beside[group].add(home[node])
+                beside[home[node]].add(group)
+    work = [group for group in those if group.kind == "linalg"]
+    found = set(work)
+    while work:
+        for other in beside[work.pop()] - found:
+            found.add(other)
+            work.append(other)
+    return found
+
+
+def _late(groups: Sequence[Group], inside: set[Group], home: Mapping[Node, Group]) -> set[Group]:
+    """Groups inside that wait for others inside by way of one that is not."""
+    behind: dict[Group, int] = {}  # 1: waits for one inside; 2: by way of one outside
+    for group in groups:
+        before = [home[n] for n in group.reads if n in home and home[n] is not group]
+        state = max((behind.get(g, 0) for g in before), default=0)
+        if group in inside:
+            behind[group] = max(state, 1)
+        elif state:
+            behind[group] = 2
+    return {group for group in inside if behind[group] == 2}
+
+
+def _matrix_reads(group: Group, points: int, cache: int) -> set[Node] | None:
+    """The values of which a group reads the share of each matrix where that is computed; None for a
+    group that does not go over ``points`` matrices one by one, or holds too much of each."""
+    places: list[tuple[Node, Index]]
+    if group.kind == "linalg":
+        head = group.head
+        assert head is not None
+        if not _is_batch(head) or head.shape[0] != points:
+            return None
+        first = Axis("batch", points)
+        places = []
+        for item in head.inputs:
+            axes = (first, *(Axis(f"i{n}", e) for n, e in enumerate(item.shape[1:])))
+            places += _seen_from(group, item, tuple(map(variable, axes)))
+    elif group.kind in ("map", "row", "contract") and len(group.parts) == 1:
+        part = group.parts[0]
+        if not part.axes or part.axes[0].extent != points or part.inner == 0:
+            return None
+        first = part.axes[0]
+        places = [(node, at) for node, every in group.places.items() for at in every]
+        if group.kind == "contract":
+            stage = BandStage(group)
+            if group.head is None or first not in _sides(stage).names.values():
+                return None
+            for side in _operand_reads(stage, _sides(stage)):
+                places += side
+        places += [(node, group.place(node)) for node in group.stored]
+    else:
+        return None
+    row, shared = variable(first), set[Node]()
+    for node, at in places:
+        if is_share(at, node.shape, row, points):
+            shared.add(node)
+        elif any(first in axes_of(index) for index in at):
+            return None
+    if any(node not in shared for node in group.stored if group.kind != "linalg"):
+        return None
+    if any(not node.shape or node.shape[0] % points for node in (*shared, *group.stored)):
+        return None
+    each = sum(node.nbytes for node in (*shared, *group.stored)) // points
+    whole = {node for node, at in places if not is_share(at, node.shape, row, points)}
+    return None if each * LEAST_MATRICES > cache // 4 else shared - whole
+
+
+def _seen_from(group: Group, node: Node, place: Index) -> list[tuple[Node, Index]]:
+    """What an operand reads, and where, of what is in memory."""
+    if node in group.reads or node.op.name == "input":
+        return [(node, place)]
+    probe = Probe(group.reads.__contains__)
+    probe.run(node, place)
+    return [(read, where) for read, where, _ in probe.reads]

@@ -203,6 +203,7 @@ _TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "_routes": ("atomic", "memo: heads between a storage's value and a view's"),
         "use_complex": ("atomic", "whether any view is of parts, pairs or conjugates"),
     },
+    "codegen.loops.forms": {"_is_alone": ("thread", "whether text is for a single thread")},
     "codegen.prelude": {"_is_exact": ("thread", "whether text is for config.exact")},
     "ir.decisions": {"_current": ("thread", "where reasons of decisions are collected")},
     "ir.forms": {

@@ -6,7 +6,7 @@ import math
 
 from lazyt.codegen.c import tree as ct
 from lazyt.codegen.c.family import Expressions
-from lazyt.codegen.loops.forms import SERIAL_WORK
+from lazyt.codegen.loops.forms import SERIAL_WORK, is_alone
 from lazyt.errors import LazytError
 from lazyt.ir.dtypes import DType, order_numbers
 from lazyt.ir.factorizations.sizes import MODES, flops, is_whole
@@ -104,7 +104,7 @@ def _linalg_c(phase: CallPhase, e: Expressions) -> list[ct.Node]:
     routine = f"lz_{form}_{name}_{suffix}"
     e.used.add(routine)
     second = ct.name(phase.reads[1]) if len(phase.reads) > 1 else ct.name(source.name)
-    serial = batch * flops(name, mode, m, n, sides) < SERIAL_WORK
+    serial = is_alone() or batch * flops(name, mode, m, n, sides) < SERIAL_WORK
     numbers = map(ct.integer, (batch, m, n, sides, MODES[name][mode], results, scratch))
     buffers = [ct.name(source.name), second, ct.name(target.name), *map(ct.name, phase.work)]
     threads = ct.integer(1) if serial else ct.name("threads")

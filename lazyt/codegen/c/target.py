@@ -12,6 +12,7 @@ from pycparser import c_ast
 
 from lazyt.codegen.c import tree as ct
 from lazyt.codegen.c.bands import bands_text
+from lazyt.codegen.c.batches import batch_text
 from lazyt.codegen.c.family import Expressions, c_type
 from lazyt.codegen.c.loops import Trees
 from lazyt.codegen.c.prefetch import cost_of
@@ -20,7 +21,7 @@ from lazyt.codegen.c.safe_names import with_safe_names
 from lazyt.codegen.c.segments import segment_starts, segments_text
 from lazyt.codegen.c.steps import AnySizePhase, CpuPhase
 from lazyt.codegen.c.streaming_stores import MUCH, past_caches, stage_on_stack
-from lazyt.codegen.loops.forms import LoopForm
+from lazyt.codegen.loops.forms import LoopForm, on_one_thread
 from lazyt.codegen.loops.moves import move_bits
 from lazyt.codegen.loops.peeling import peel
 from lazyt.codegen.loops.weaving import weave
@@ -60,6 +61,14 @@ def print_kernel_c(
     if kernel.segments:
         return segments_text(kernel, expressions)
     first = kernel.phases[0]
+    if kernel.bands and kernel.bands.rows == 1:
+
+        def part(made: Kernel, alone: bool) -> PrintedKernel:
+            most = 1 if alone else threads
+            with on_one_thread(alone):
+                return print_kernel_c(made, vector_bytes, caches, threads=most, traits=traits)
+
+        return batch_text(kernel, caches[1], threads, part)
     if kernel.bands:
         made = bands_text(kernel, expressions, vector_bytes, caches, threads)
         return _contraction(kernel, expressions, made, offsets)

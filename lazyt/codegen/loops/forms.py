@@ -3,6 +3,9 @@ choice changes a bit."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
 from lazyt.ir.kernel import LANES, Keep, Phase, Reduce, Scan, reduction_levels
@@ -113,9 +116,29 @@ SHARES = 64
 SERIAL_WORK = 40_000
 
 
+_is_alone: ContextVar[bool] = ContextVar("is_alone", default=False)
+
+
+@contextmanager
+def on_one_thread(is_alone: bool) -> Iterator[None]:
+    """A block in which text is for a single thread, one of several that run it, or is not."""
+    token = _is_alone.set(is_alone)
+    try:
+        yield
+    finally:
+        _is_alone.reset(token)
+
+
+def is_alone() -> bool:
+    """Whether text is for a single thread, and must share nothing with others."""
+    return _is_alone.get()
+
+
 def parallel_clause(count: int, work: float, any_size: bool = False) -> str:
     """The pragma in front of a loop of ``count`` steps and so much ``work`` in all; empty where one
     thread does it. With ``any_size`` that is decided when the kernel runs."""
+    if is_alone():
+        return ""
     begin = "omp parallel for num_threads(threads)"
     if any_size:
         enough = f"threads > 1 && {int(work)} >= {SERIAL_WORK}"

@@ -84,7 +84,7 @@ def lower_group(
     elif group.kind == "custom":
         phases += lower_custom(group, buffers)
     elif group.kind == "band":
-        phases += lower_band(group, buffers)
+        phases += lower_band(group, buffers, unroll, whole)
     elif group.kind == "library":
         raise LazytError(
             "a library call is not compiled: a graph with one runs in steps, and only the graphs "
@@ -332,13 +332,17 @@ def _fill(target: Buffer, source: Node, buffers: Buffers) -> Phase:
 # Lowers bands: groups that hand rows to each other, as the phases of one kernel.
 
 
-def lower_band(group: Group, buffers: Buffers) -> list[AnyPhase]:
+def lower_band(group: Group, buffers: Buffers, unroll: int, whole: bool) -> list[AnyPhase]:
     """The phases of a band's stages; what nobody else reads becomes scratch of the band."""
     read = {node for stage in group.stages for node in stage.group.reads}
     for node in (node for stage in group.stages for node in stage.group.stored):
         if node in read and node not in group.stored:
             buffers.band(node)
     phases: list[AnyPhase] = []
+    if group.bands is not None and group.bands.rows == 1:
+        for stage in group.stages:
+            phases += _lower_matrices(stage.group, buffers, unroll, whole)
+        return phases
     for stage in group.stages:
         if stage.group.kind == "contract":
             (made,) = lower_contract(stage.group, buffers, stage.exchanged)
@@ -346,6 +350,22 @@ def lower_band(group: Group, buffers: Buffers) -> list[AnyPhase]:
         else:
             phases += lower_band_rows(stage.group, buffers)
     return phases
+
+
+def _lower_matrices(group: Group, buffers: Buffers, unroll: int, whole: bool) -> list[AnyPhase]:
+    """The phases of a stage that goes over the matrices of a batch; all scratch is the band's."""
+    fixed = len(buffers.work)
+    found: list[AnyPhase] = []
+    if group.kind == "linalg":
+        found += lower_linalg(group, buffers)
+    elif group.kind == "contract":
+        assert group.head is not None
+        params = group.head.params
+        found += lower_contract(group, buffers, params.out[0] not in params.left)
+    else:
+        found += lower_rows(group, buffers, unroll, whole)
+    buffers.work[fixed:] = [replace(b, role="band") for b in buffers.work[fixed:]]
+    return found
 
 
 def _with_rows_at_hand(phase: ContractPhase, buffers: Buffers) -> list[ContractPhase | Phase]:

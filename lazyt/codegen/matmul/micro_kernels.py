@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
+from lazyt.codegen.loops.forms import is_alone
 from lazyt.codegen.matmul.emulated_steps import CONDITION, SECTION, lanes_body, tile_lines
 from lazyt.codegen.matmul.spec import ITEM_BYTES, ContractSpec
 from lazyt.codegen.prelude import is_exact
@@ -17,18 +18,24 @@ from lazyt.codegen.prelude import is_exact
 
 
 class CText:
-    """Lines of C under construction, indented by their depth."""
+    """Lines of C under construction, indented by their depth; without what threads share, where
+    the text is for a single one."""
 
     def __init__(self) -> None:
+        self._alone = is_alone()
         self._lines: list[str] = []
         self._depth = 0
 
     def add(self, *lines: str) -> None:
         """Append statements."""
+        if self._alone:
+            lines = tuple(line.replace("lz_worker()", "0") for line in lines)
         self._lines += ["    " * self._depth + line for line in lines]
 
     def pragma(self, text: str) -> None:
         """Append ``#pragma text``."""
+        if self._alone and text.startswith("omp ") and not text.startswith("omp simd"):
+            return
         self._lines.append("#pragma " + text)
 
     @contextmanager

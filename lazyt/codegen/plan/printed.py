@@ -34,6 +34,7 @@ class PrintedKernel:
         offsets: bytes from the beginning of each buffer to where its pointer points.
         proof: a function with the same accesses that ``check_c`` can read, where it cannot read the
             kernel's own.
+        parts: kernels and texts that are to be read in its place: functions that it calls.
         values: C text of the numbers that a launch passes after its pointers. Where all constants
             were named, those of all constants.
     """
@@ -45,6 +46,7 @@ class PrintedKernel:
     offsets: tuple[int, ...] = ()
     proof: str = ""
     values: tuple[str, ...] = ()
+    parts: tuple[tuple[Kernel, PrintedKernel], ...] = ()
 
 
 def find_origins(kernel: Kernel) -> dict[str, int]:
