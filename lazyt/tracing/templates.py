@@ -29,7 +29,7 @@ from lazyt.handle.tape import (
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import float32
 from lazyt.ir.forms import PLACED
-from lazyt.ir.graph import Node, make, topological
+from lazyt.ir.graph import Node, Type, make, topological
 from lazyt.plan import build, planning
 from lazyt.runtime.memory import Buffer
 from lazyt.tracing.capture import Recorder, Run, TracedGradient, leaf_of
@@ -583,6 +583,24 @@ def origins_of(run: Run) -> dict[Node, Origin]:
 _SMALL = 8
 
 
+class _Saved:
+    """The values that a forward plan stored for backward, each a leaf once that wants it."""
+
+    __slots__ = ("_buffers", "_leaves", "_types")
+
+    def __init__(self, types: Sequence[Type], buffers: Sequence[Buffer]) -> None:
+        self._types = types
+        self._buffers = buffers
+        self._leaves: dict[int, Node] = {}
+
+    def __getitem__(self, number: int) -> Node:
+        leaf = self._leaves.get(number)
+        if leaf is None:
+            made = ops.input_(*self._types[number], self._buffers[number])
+            leaf = self._leaves[number] = made
+        return leaf
+
+
 class CompiledFunctionBackward(GradFn):
     """The grad_fn of the results of one replay: runs the backward plan.
 
@@ -838,11 +856,7 @@ class Joint:
         """The fresh results, where ``computed`` are the buffers of the plan's roots."""
         fn: CompiledFunctionBackward = object.__new__(CompiledFunctionBackward)
         fn.begin()
-        first = len(self._roots)
-        saved = [
-            ops.input_(shape, dtype, data)
-            for (shape, dtype), data in zip(self._saved_types, computed[first:])
-        ]
+        saved = _Saved(self._saved_types, computed[len(self._roots) :])
         fn.joint, fn.marks = self, self._marks(storages)
         fn.found = {**self._chosen(found), "saved": saved}
         fn.ends, parents = [], []

@@ -68,6 +68,32 @@ def name_below(result: Tensor) -> str:
 
 
 @pytest.mark.lazy
+def test_leaves_for_what_is_stored_are_made_by_backward(monkeypatch: pytest.MonkeyPatch) -> None:
+    layers = [nn.Linear(6, 6) for _ in range(20)]
+
+    def run(x: Tensor) -> Tensor:
+        for layer in layers:
+            x = layer(x).tanh()
+        return x
+
+    fast, x = lt.jit(run), lt.ones(5, 6)
+    for _ in range(3):
+        result = fast(x)
+    made: list[Any] = []
+    plain = lt.ops.input_
+
+    def counted(*given: Any) -> Any:
+        made.append(given)
+        return plain(*given)
+
+    monkeypatch.setattr(lt.ops, "input_", counted)
+    result = fast(x)
+    assert fast.why()[-1] == "captured" and len(made) < 10
+    result.sum().backward()
+    assert len(made) > 20
+
+
+@pytest.mark.lazy
 def test_results_stand_behind_the_function_as_a_whole() -> None:
     _, fast, _ = pair()
     for _ in range(2):
