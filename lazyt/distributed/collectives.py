@@ -55,6 +55,12 @@ def _tell_capture(node: Node) -> None:
         watcher.communicated(node)
 
 
+def _advance() -> None:
+    """Starts what can be; what a capture has made is started by its replay."""
+    if capturing() is None:
+        running.advance(planning.realize)
+
+
 def _check_device(node: Node) -> None:
     """Raises DeviceError, in the line that makes it, for a collective of values on a device whose
     memory the group does not move."""
@@ -68,7 +74,7 @@ on_destroy += [
     lambda: running.settle(planning.realize), running.forget, lambda: _schedules.clear()
 ]  # fmt: skip
 before_dividing.append(lambda: running.start_made(planning.realize))
-pending.before_realizing.append(lambda: running.advance(planning.realize))
+pending.before_realizing.append(lambda: _advance())
 
 Written = list[tuple[Tensor, Node]]
 

@@ -582,7 +582,9 @@ def first_answer(public: Any, found: list[Any], given: tuple[Any, ...]) -> Any:
                 "an error in future, please define it as a classmethod.",
                 DeprecationWarning,
             )
-        if getattr(hook, "__func__", None) is not _inherited():
+        if getattr(hook, "__func__", None) is not _inherited() and not getattr(
+            type(value), "_is_divided", False
+        ):
             looks(f"{type(value).__name__}.__torch_function__ decides what functions do")
         result = hook(public, types, *given)
         if result is not NotImplemented:

@@ -145,6 +145,9 @@ class Hook:
 
 
 hook = Hook()
+#: Gives a storage whose value ranks have parts of the node of that value from its part, as what
+#: was written on either side says; ``lazyt.distributed`` registers it.
+settle_parts: list[Callable[[Storage], Storage | None]] = []
 #: Functions that a program registered as rules (gradients of operators), by their code: a capture
 #: finds them by it, whatever way the program takes to them.
 rules: weakref.WeakValueDictionary[CodeType, FunctionType] = weakref.WeakValueDictionary()

@@ -21,6 +21,7 @@ from lazyt.distributed.process_groups import init_process_group as _begin
 from lazyt.distributed.tensor.dtensor import DTensor, layout_of
 from lazyt.distributed.tensor.layouts import layout_on, mesh_of, placements_of
 from lazyt.errors import LazytError
+from lazyt.handle.hooks import capturing
 from lazyt.handle.tensor import Tensor
 from lazyt.nn.containers import ModuleDict, ModuleList
 from lazyt.nn.module import Module
@@ -456,7 +457,7 @@ def prepare(module: Module) -> None:
             item.context = context
             if item is not unit:
                 item.is_root = False
-    if unit.is_root:
+    if unit.is_root and capturing() is None:
         assert unit.context is not None
         unit.context.begin()
 

@@ -23,7 +23,7 @@ from lazyt.errors import LazytError
 from lazyt.handle import pending
 from lazyt.handle.dispatch import unwrap, wrap
 from lazyt.handle.grad_mode import is_grad_enabled, no_grad
-from lazyt.handle.hooks import capturing
+from lazyt.handle.hooks import capturing, looks
 from lazyt.handle.pytree import flatten, unflatten
 from lazyt.handle.storage import raw
 from lazyt.handle.tape import boundaries
@@ -235,17 +235,19 @@ class _Call:
         return found
 
 
-class _Average(Function):
-    """A value of all ranks, whose gradient is their average when it is summed up."""
+class _Whole(Function):
+    """Whole parameters in a capture, which are part of its graph, as is the reduction of their
+    gradients."""
 
     @staticmethod
-    def forward(ctx: Any, tensor: Tensor, count: int) -> Any:
-        ctx.count = count
-        return tensor.view_as(tensor)
+    def forward(ctx: Any, unit: Unit, numbers: list[int], nodes: list[Node], *shards: Any) -> Any:
+        ctx.unit, ctx.numbers = unit, numbers
+        ctx.set_materialize_grads(False)
+        return tuple([wrap(nodes[n]) for n in numbers])
 
     @staticmethod
-    def backward(ctx: Any, grad: Any) -> Any:
-        return grad / ctx.count, None
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return (None, None, None, *ctx.unit.reduce(None, ctx.numbers, (), grads))
 
 
 class Unit:
@@ -429,14 +431,23 @@ class Unit:
     def _show_captured(self) -> None:
         """In a capture the whole parameters are part of its graph, and so is the reduction of
         their gradients."""
-        shards: list[Tensor] = [e.parameter.to_local() for e in self.entries]
+        if not self.reduces or self._held:
+            looks(f"gradients of {self.name} are added up on this rank, over several backwards")
+        for entry in self.entries:
+            entry.refresh()
+        rows = [raw(unwrap(entry.rows)) for entry in self.entries]
         dtype = self.policy.param_dtype
-        shards = [s if dtype is None else s.to(dtype) for s in shards]
-        count = self.ranks.size * (1 if self.replicas is None else self.replicas.size)
-        nodes = gather_rows([unwrap(s) for s in shards], [e.division for e in self.entries])
-        for entry, shard, node in zip(self.entries, shards, nodes):
-            tensor = _Average.apply(wrap(node, shard, name="AllGather"), count)
-            tensor = entry.as_used(tensor)
+        if dtype is not None:
+            rows = [ops.cast(r, dtype) if r.dtype.kind == "f" else r for r in rows]
+        nodes = gather_rows(rows, [entry.division for entry in self.entries])
+        learned = [i for i, e in enumerate(self.entries) if e.parameter.requires_grad]
+        whole = dict(enumerate(map(wrap, nodes)))
+        if is_grad_enabled() and learned:
+            shards = [self.entries[i].parameter for i in learned]
+            whole.update(zip(learned, _Whole.apply(self, learned, nodes, *shards)))
+            self._open += 1
+        for number, entry in enumerate(self.entries):
+            tensor = entry.as_used(whole[number])
             tensor.__dict__["whole_of"] = entry
             entry.show(tensor)
 
@@ -484,12 +495,17 @@ class Unit:
             before.start()
 
     def reduce(
-        self, gathered: Gathered, numbers: list[int], inputs: Sequence[Any], grads: Sequence[Any]
+        self,
+        gathered: Gathered | None,
+        numbers: list[int],
+        inputs: Sequence[Any],
+        grads: Sequence[Any],
     ) -> list[Tensor | None]:
         """The gradients of this rank's rows, from those of whole parameters, whose memory is given
         back once what depends on it is computed.
 
         Args:
+            gathered: the whole parameters; None where they are part of a captured graph.
             numbers: which parameters the gradients are of.
             inputs: gradients that go on to what is before the module.
         """
@@ -505,13 +521,13 @@ class Unit:
             if share.counts:
                 self._exact.add(values)
             else:
-                pending.realize_nodes([*onward, *values.values()])
+                _compute([*onward, *values.values()])
             if not self._open and share.counts:
                 self._end_share(share, onward)
         elif not self.reduces:
             for number, node in values.items():
                 self._hold(number, node)
-            pending.realize_nodes([*onward, *[self._held[n] for n in values]])
+            _compute([*onward, *[self._held[n] for n in values]])
         else:
             for number in list(self._held):
                 held = self._held.pop(number)
@@ -523,7 +539,7 @@ class Unit:
                     if n not in values:
                         values[n] = self._zeros(n)
             found = self._scatter(values, onward)
-        if self.reshard_after_backward:
+        if self.reshard_after_backward and gathered is not None:
             pending.realize_nodes(onward)
             if gathered is self._current:
                 self.reshard()
@@ -549,7 +565,7 @@ class Unit:
         """Starts the average over ranks of gradients, of which each rank gets its rows."""
         numbers = sorted(values)
         # In one plan, before any is sent.
-        pending.realize_nodes([*onward, *[values[n] for n in numbers]])
+        _compute([*onward, *[values[n] for n in numbers]])
         count = self.ranks.size * (1 if self.replicas is None else self.replicas.size)
         reduction = "avg" if self.factor is None and self.replicas is None else "sum"
         divisions = [self.entries[n].division for n in numbers]
@@ -573,9 +589,10 @@ class Unit:
         for number, part in zip(numbers, parts):
             dtype = self.entries[number].parameter.dtype
             found[number] = part if part.dtype is dtype else ops.cast(part, dtype)
-        running.advance(planning.realize)
-        assert self.context is not None
-        self.context.take(list(found.values()))
+        if capturing() is None:
+            running.advance(planning.realize)
+            assert self.context is not None
+            self.context.take(list(found.values()))
         return found
 
     # ------------------------------------------------------------------ shares
@@ -611,7 +628,7 @@ class Unit:
         values = [self._exact.current.get(n) for n in learned]
         leaf = [self._zeros(n) if v is None else v for n, v in zip(learned, values)]
         found = self._exact.push(share.number, leaf)
-        pending.realize_nodes([*onward, *[node for nodes in found for node in nodes]])
+        _compute([*onward, *[node for nodes in found for node in nodes]])
         if not share.is_last:
             return
         subtrees = self._exact.take()
@@ -636,6 +653,12 @@ class Unit:
             (entry.parameter, over(wrap(node), entry.layout, entry.shape))
             for entry, node in entries
         ]
+
+
+def _compute(nodes: Sequence[Node]) -> None:
+    """Computes nodes; in a capture they are part of its graph."""
+    if capturing() is None:
+        pending.realize_nodes(nodes)
 
 
 def _cast_tensors(value: Any, dtype: Any) -> Any:

@@ -24,15 +24,16 @@ from lazyt.errors import LazytError
 from lazyt.handle import pending
 from lazyt.handle.dispatch import one_memory
 from lazyt.handle.grad_mode import set_grad_enabled
-from lazyt.handle.hooks import Counts, Watcher, hook, rules
+from lazyt.handle.hooks import Counts, Watcher, hook, rules, settle_parts
 from lazyt.handle.pending import realize_nodes
 from lazyt.handle.pytree import ANYTHING, Flat
 from lazyt.handle.storage import Memory, Storage, raw
 from lazyt.handle.tape import AccumulateGrad, Bridge, GradFn, boundaries
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, float32, float64, int8, int16, int32, int64, uint8
-from lazyt.ir.graph import Node, source_text, topological, user_position
+from lazyt.ir.graph import Node, make, source_text, topological, user_position
 from lazyt.ops.leaves import INPUT
+from lazyt.ops.parallel.distribution import DISTRIBUTE
 from lazyt.runtime.cpython import forks
 from lazyt.tracing.frames import (
     Frames,
@@ -47,7 +48,7 @@ from lazyt.tracing.frames import (
 )
 from lazyt.tracing.guards import CannotWatch, Guards
 from lazyt.tracing.outcomes import Change, Holders, Young, changes_of
-from lazyt.tracing.sources import signature
+from lazyt.tracing.sources import division_of, is_divided, signature, unmarked
 from lazyt.tracing.symbolic_numbers import NumberLeaf
 
 T = TypeVar("T")
@@ -89,6 +90,7 @@ class Recorder:
         known: storages that were there before, by identity, with the number of their source.
         storages, versions: those storages, and the versions that they had.
         leaves: which source a leaf of the graph is the value of.
+        parts: of sources that ranks have parts of, the storages of this rank's.
         born: storages that the function made.
         hidden: memory that sources show a part of, or the bits of as another dtype.
         calls: what Python has to do on every call, in order; those with a node fill that leaf.
@@ -118,6 +120,7 @@ class Recorder:
         self.known: dict[int, int] = {}
         self.storages: list[Storage] = []
         self.versions: list[int] = []
+        self.parts: list[Storage] = []
         self.leaves: dict[Node, int] = {}
         self.born: dict[int, Storage] = {}
         self.hidden: list[Memory] = []
@@ -141,11 +144,25 @@ class Recorder:
             self._part_ways(storage)
             self.known[id(storage)] = len(self.storages)
             self.leaves.setdefault(leaf_of(storage), len(self.storages))
+            for settle in settle_parts if is_divided(storage) else ():
+                part = settle(storage)
+                if part is not None:
+                    self.known[id(part)] = len(self.storages)
+                    self.parts.append(part)
             self.storages.append(storage)
             share = storage.share
             if share is not None and (share.region is not None or share.partial):
                 self.hidden.append(share.memory)
             self.versions.append(storage.version_now())
+
+    def settle(self) -> None:
+        """Makes the collectives of what was written to values that ranks have parts of."""
+        for number, (storage, version) in enumerate(zip(self.storages, self.versions)):
+            if not is_divided(storage):
+                continue
+            is_same = self.leaves.get(leaf_of(storage)) == number
+            if not is_same and storage.version_now() == version:
+                self.refuse("it writes to this rank's part of a DTensor")
 
     def _part_ways(self, storage: Storage) -> None:
         """Give ``storage`` a leaf of its own where it has one with memory that is not its own, or
@@ -156,7 +173,9 @@ class Recorder:
         if leaf.data is None or not (is_shared or leaf.op is not INPUT):
             return
         if fn is None or isinstance(fn, AccumulateGrad):
-            storage._accept(ops.input_(leaf.shape, leaf.dtype, leaf.data))
+            node = ops.input_(leaf.shape, leaf.dtype, leaf.data)
+            division = division_of(storage)
+            storage._accept(node if division is None else make(DISTRIBUTE, (node,), division))
         elif is_shared:
             self.refuse("it reaches tensors that are one value, with gradients that go on")
 
@@ -351,9 +370,19 @@ def leaf_of(storage: Storage) -> Node:
     node = storage.current()
     if storage.fn is not None and not isinstance(storage.fn, AccumulateGrad):
         return node
-    while node.op.is_identity:
+    if is_divided(storage):
+        for settle in settle_parts:
+            settle(storage)
+        node = storage.node
+    while node.op.is_identity or node.op is DISTRIBUTE:
         node = node.inputs[0]
     return node
+
+
+def value_of(storage: Storage) -> Node:
+    """What a plan computes of a storage's value: this rank's part where ranks have parts."""
+    node = storage.current()
+    return raw(node) if division_of(storage) is None else unmarked(storage.node).inputs[0]
 
 
 @dataclass
@@ -415,7 +444,7 @@ def watch(
     """
     tensors = [*arguments, *(p.tensor for p in guards.tensors if p.tensor is not None)]
     with _lock:
-        realize_nodes([tensor._storage.current() for tensor in tensors])
+        realize_nodes([value_of(tensor._storage) for tensor in tensors])
         recorder = Recorder(guards)
         paths = [*names, *(p.path for p in guards.tensors if p.tensor is not None)]
         for tensor, path in zip(tensors, paths, strict=True):
@@ -441,6 +470,7 @@ def watch(
         try:
             with watching(recorder), recorder.frames:
                 result = function(*args, **kwargs)
+                recorder.settle()
                 young.end()  # before the collector is back
             guards.note_environment(recorder.frames.environment)
         finally:

@@ -47,6 +47,7 @@ from lazyt.tracing.capture import (
     note_state,
     resume,
     trace_gradients_of,
+    value_of,
     watch,
 )
 from lazyt.tracing.fast_path import MISSED, FastPath
@@ -56,7 +57,7 @@ from lazyt.tracing.guards import CannotWatch, is_sparse
 from lazyt.tracing.outcomes import Holders, Outcome, changes_of, open_changed
 from lazyt.tracing.recompile_reasons import argument_names, describe
 from lazyt.tracing.replay import Missed, Replay
-from lazyt.tracing.sources import signature
+from lazyt.tracing.sources import is_divided, signature
 from lazyt.tracing.symbolic_numbers import Numbers, plain
 from lazyt.tracing.templates import CannotReplay, lives, run_on_copies
 
@@ -120,9 +121,9 @@ def settle(
         return
     storages += [p.tensor._storage for p in guards.tensors if p.tensor is not None]
     storages = list(dict.fromkeys(storages))
-    if not config.eager:
+    if not config.eager and not any(map(is_divided, storages)):
         _compute_like_replays(storages, diary)
-    realize_nodes([storage.current() for storage in storages])
+    realize_nodes([value_of(storage) for storage in storages])
 
 
 def _compute_like_replays(storages: Sequence[Storage], diary: Diary) -> None:
@@ -333,6 +334,8 @@ class FastPaths:
         The other arguments are those of ``write_fast_path``. While the plan may get other kernels
         soon there is none yet, and the run does not count.
         """
+        if replay.is_divided:  # what it makes is put together in general only
+            return
         prepared = replay.plan[0] if replay.plan is not None else None
         if prepared is not None:
             heat = None if prepared.plan is None else prepared.plan.code.heat

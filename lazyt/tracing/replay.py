@@ -25,13 +25,22 @@ from lazyt.handle.tape import AccumulateGrad, GradFn, record_view
 from lazyt.handle.tensor import Tensor
 from lazyt.handle.views import View
 from lazyt.ir.dtypes import int64
-from lazyt.ir.graph import Node, Type, topological
+from lazyt.ir.graph import Node, Type, make, topological
+from lazyt.ops.parallel.distribution import DISTRIBUTE
 from lazyt.runtime.memory import Buffer
-from lazyt.tracing.capture import Bounds, Interrupted, Run, leaf_of, run_calls, watching
+from lazyt.tracing.capture import (
+    Bounds,
+    Interrupted,
+    Run,
+    leaf_of,
+    run_calls,
+    value_of,
+    watching,
+)
 from lazyt.tracing.guards import StateTest
 from lazyt.tracing.recompile_reasons import aliases_differ, tensor_differs
 from lazyt.tracing.reuse import own_buffer
-from lazyt.tracing.sources import GuardedTensor, signature
+from lazyt.tracing.sources import GuardedTensor, division_of, is_divided, signature
 from lazyt.tracing.symbolic_numbers import NumberLeaf, Numbers, is_symbolic, recipe_of
 from lazyt.tracing.templates import (
     CannotReplay,
@@ -51,6 +60,7 @@ from lazyt.tracing.templates import (
     template,
     written_by,
 )
+from lazyt.transforms.partition.partition import localized
 
 # What a replay has to know of values before it may begin: indices, divisors, checked arguments.
 #
@@ -486,6 +496,7 @@ class Replay:
         guards: notes of Python's state, which must hold.
         state: compares them.
         alive: whether results have gradients that go on outside.
+        is_divided: whether ranks have parts of some of the values.
         late: what Python does once all is done: what it raises comes after the writes.
 
     Args:
@@ -539,11 +550,7 @@ class Replay:
         self._saved = [saved_by(s.fn, recorder, self._fresh) for s in self._fresh]
         self.alive = any(lives(s) for s in self._fresh)
         self._parts = self._parts_of(leaves, recorder.storages) if self.alive else []
-        with watching(recorder):  # so that values stay what they were made from
-            self.written = written_by(run)
-            roots = [s.current() if self.alive else raw(s.current()) for s in self._fresh]
-            roots += [raw(recorder.storages[n].current()) for n in self.written]
-            roots += verified_after(run)
+        roots = self._roots_of(run)
         self.verifies = len(roots) - len(self._fresh) - len(self.written)
         if any(recorder.storages[i] in (*self._fixed, *copies) for i in self.written):
             raise CannotReplay("it writes to an argument that shares memory")
@@ -561,11 +568,28 @@ class Replay:
         self.used = sorted({*used, *self.written, *self.checks.sources})
         if any(recorder.storages[i] in self._fixed for i in self.used):
             raise CannotReplay("it reads the tensor that an argument is a part of")
+        self.is_divided = any(map(is_divided, (*recorder.storages, *self._fresh)))
         self._forget()
+
+    def _roots_of(self, run: Run) -> list[Node]:
+        """What a replay computes: fresh results, new values of what is written, and what it looks
+        at before it writes. Of values that ranks have parts of it is this rank's part."""
+        recorder = run.recorder
+        with watching(recorder):  # so that values stay what they were made from
+            self.written = written_by(run)
+            news = [recorder.storages[n] for n in self.written]
+            self.divisions = [division_of(s) for s in (*self._fresh, *news)]
+            roots = [s.current() if self.alive else value_of(s) for s in self._fresh]
+            roots += map(value_of, news)
+            roots += verified_after(run)
+            roots, self._collectives = _without_localize(roots, recorder.collectives)
+        if self.alive and any(map(is_divided, (*recorder.storages, *self._fresh))):
+            raise CannotReplay("ranks have parts of its values, whose gradients go on outside")
+        return roots
 
     def _forget(self) -> None:
         """Lets go of what only making a replay needs."""
-        self._fresh, self._fixed, self._known = [], [], {}
+        self._fresh, self._fixed, self._known, self._collectives = [], [], {}, []
         self.guards.let_go()
 
     def _prepare(self, roots: Sequence[Node], origins: dict[Node, Any], run: Run) -> Plan | None:
@@ -580,9 +604,10 @@ class Replay:
                 break
             if kind == "source" and number in self.written and leaf not in roots:
                 new = news[self.written.index(number)]
-                if storages[number].share is None and new.type == leaf.type:
+                whole = storages[number].share is None and division_of(storages[number]) is None
+                if whole and new.type == leaf.type:
                     owners[leaf] = new
-        noted = [*run.recorder.collectives, *run.recorder.python_calls]
+        noted = [*self._collectives, *run.recorder.python_calls]
         plan = prepare(roots, origins, owners, noted)
         if plan is not None:
             if self._groups:
@@ -590,6 +615,8 @@ class Replay:
 
                 collectives.take(run.recorder.collectives)
             compute(plan, roots, origins)
+        elif any(division is not None for division in self.divisions):
+            raise CannotReplay("ranks have parts of what it makes, by steps that have no plan")
         return plan
 
     def _describe(self, value: Any, run: Run, given: Sequence[Tensor]) -> Any:
@@ -604,6 +631,8 @@ class Replay:
     def _origin(self, value: Tensor, run: Run, given: Sequence[Tensor]) -> Made:
         storage = value._storage
         number = run.recorder.known.get(id(storage))
+        if any(storage is part for part in run.recorder.parts):
+            raise CannotReplay("it returns this rank's part of a DTensor that was there before")
         if number is not None:
             whole = next((i for i, t in enumerate(given) if t is value), -1)
             if whole < 0 and (value._fn is not None or storage in self._fixed):
@@ -681,7 +710,7 @@ class Replay:
         for number in parts:
             if any(storages[i] is arguments[number]._storage for i in self.written):
                 raise Missed("it writes to the tensor that an argument is a part of")
-        late = [storages[i].current() for i in self.used]
+        late = [value_of(storages[i]) for i in self.used]
         realize_nodes([node for node in late if node.data is None])
         sources = {i: leaf_of(storages[i]) for i in self.used}
         found: dict[str, Any] = {"source": sources, "part": parts}
@@ -721,10 +750,15 @@ class Replay:
         if joint is not None:
             new = joint.forward(buffers, found, storages)
         else:
-            fresh = [ops.input_(*kind, data) for kind, data in zip(self.types, buffers[:first])]
+            fresh = [self._value(n, data) for n, data in enumerate(buffers[:first])]
             new = self._storages(fresh, given)
-        pairs = zip(self.types[first:], buffers[first:last])
-        return new, [ops.input_(*kind, data) for kind, data in pairs]
+        return new, [self._value(n, data) for n, data in enumerate(buffers[first:last], first)]
+
+    def _value(self, number: int, data: Buffer) -> Node:
+        """A value that a plan has computed, or the one that ranks have parts of."""
+        node = ops.input_(*self.types[number], data)
+        division = self.divisions[number] if number < len(self.divisions) else None
+        return node if division is None else make(DISTRIBUTE, (node,), division)
 
     @property
     def plan(self) -> Plan | None:
@@ -793,8 +827,9 @@ class Replay:
         with no_grad():
             for number, node in zip(self.written, nodes):
                 old[number].write(raw(node), None)
+                division_of(old[number])  # this rank's part, which the program may have, is written
         for storage, version in zip(old, versions):  # as many writes as there were
-            storage.touch(version - storage.version_now())
+            storage.touch(max(0, version - storage.version_now()))
         made: dict[int, Tensor] = {}
 
         def value_of(part: Any) -> Any:
@@ -863,6 +898,14 @@ def _groups_of(run: Run) -> frozenset[str]:
         raise CannotReplay("it needs a value that other ranks send while it runs")
     recorder.collectives = made
     return frozenset(call.params.group for call in made)
+
+
+def _without_localize(
+    roots: Sequence[Node], calls: Sequence[Node]
+) -> tuple[list[Node], list[Node]]:
+    """A graph and its collectives over what this rank has of values that ranks have parts of."""
+    found = localized([*roots, *calls])
+    return found[: len(roots)], found[len(roots) :]
 
 
 def _current(place: GuardedTensor, arguments: Sequence[Tensor]) -> Tensor:

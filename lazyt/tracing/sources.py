@@ -12,11 +12,16 @@ from typing import Any
 import numpy as np
 
 from lazyt.handle.device import device
+from lazyt.handle.hooks import settle_parts
 from lazyt.handle.pytree import Identity, put_item
+from lazyt.handle.storage import Storage
 from lazyt.handle.tape import AccumulateGrad, GradFn
 from lazyt.handle.tensor import Size, Tensor
 from lazyt.ir.dtypes import DType
 from lazyt.ir.forms import place_of
+from lazyt.ir.graph import Node
+from lazyt.ops.parallel.distribution import DISTRIBUTE
+from lazyt.transforms.partition.partition import is_whole
 
 MISSING = object()
 _SIZED: tuple[Any, ...] = (dict, list, tuple, set, frozenset, deque)
@@ -78,9 +83,38 @@ def signature(tensor: Tensor) -> tuple[Any, ...]:
     shown = None if view is None else (view.shape, view.strides, view.offset, view.steps, view.root)
     marks = _marks(tensor) if tensor.__dict__ else ()
     leaf = isinstance(fn, AccumulateGrad)
+    if settle_parts and (
+        unmarked(node).op is DISTRIBUTE or getattr(type(tensor), "_is_divided", False)
+    ):
+        marks = (*marks, ("division", division_of(storage)))
     hooks = () if fn is None else _hooks(fn)
     place = place_of(node.form)
     return (type(tensor), node.shape, node.dtype, fn is None, leaf, shown, marks, hooks, place)
+
+
+def is_divided(storage: Storage) -> bool:
+    """Whether ranks have parts of a storage's value."""
+    if not settle_parts:  # nobody divides anything
+        return False
+    node = unmarked(storage.node)
+    return node.op is DISTRIBUTE or (node.data is None and is_whole(node))
+
+
+def unmarked(node: Node) -> Node:
+    """A value below gradient marks."""
+    while node.op.is_identity and node.inputs:
+        node = node.inputs[0]
+    return node
+
+
+def division_of(storage: Storage) -> Any:
+    """How ranks divide a storage's value, by the parameters of ``distribute``; None for others."""
+    if not is_divided(storage):
+        return None
+    for settle in settle_parts:
+        settle(storage)
+    node = unmarked(storage.node)
+    return node.params if node.op is DISTRIBUTE else None
 
 
 def _hooks(fn: GradFn) -> tuple[Identity, ...]:

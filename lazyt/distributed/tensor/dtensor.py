@@ -128,6 +128,7 @@ class DTensor(Tensor):
 
     __slots__ = ()
     _asks_when_made = True
+    _is_divided = True
 
     def __new__(
         cls, local_tensor: Tensor, spec: DTensorSpec, *, requires_grad: bool = False

@@ -8,11 +8,12 @@ from weakref import WeakKeyDictionary
 from lazyt.functional.overriding import Disabled
 from lazyt.handle.dispatch import assign_value, wrap
 from lazyt.handle.grad_mode import no_grad
+from lazyt.handle.hooks import settle_parts
 from lazyt.handle.storage import Memory, Storage, raw
 from lazyt.handle.tape import AccumulateGrad
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.graph import Node
-from lazyt.ops.parallel.distribution import distribute
+from lazyt.ops.parallel.distribution import DISTRIBUTE, distribute
 from lazyt.ops.parallel.layouts import Layout
 from lazyt.transforms.partition.partition import part_of, partition
 
@@ -89,6 +90,23 @@ def link_of(storage: Storage) -> Link | None:
     else:
         link.whole = whole
     return link
+
+
+def settle(storage: Storage) -> Storage | None:
+    """Has the value of a storage come from its part on this rank and from nothing else, after what
+    was written to either. Returns the storage of the part where that is a tensor."""
+    link, node = link_of(storage), storage.node
+    while node.op.is_identity:
+        node = node.inputs[0]
+    found = None if node.op is DISTRIBUTE else partition(node)
+    if found is not None:
+        storage._accept(distribute(found.node, found.layout, node.shape))
+        if link is not None:
+            link.whole = storage.node
+    return None if link is None else link.local._storage
+
+
+settle_parts.append(settle)
 
 
 def _settle(storage: Storage, link: Link) -> None:

@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from lazyt.errors import InternalError
 from lazyt.ir.dtypes import int64
-from lazyt.ir.graph import Node, Shape, make, topological
+from lazyt.ir.graph import Node, Shape, make, rebuild, remake, topological
 from lazyt.ops import builders as build
 from lazyt.ops.parallel.collectives import Ranks
 from lazyt.ops.parallel.distribution import DISTRIBUTE, LOCALIZE
@@ -106,6 +106,22 @@ def part_taken(node: Node) -> Node:
     if node not in _taken:
         take_part(node)
     return _taken[node]
+
+
+def localized(roots: Sequence[Node]) -> list[Node]:
+    """Graphs without ``localize``: with the parts that it stands for in its place."""
+
+    def change(node: Node, inputs: tuple[Node, ...]) -> Node:
+        if node.op is LOCALIZE and node.data is None:
+            return localized([part_taken(node)])[0]
+        return node if node.data is not None else remake(node, inputs)
+
+    def is_end(node: Node) -> bool:
+        return node.data is not None or node.op is LOCALIZE
+
+    if not any(n.op is LOCALIZE and n.data is None for n in topological(roots, is_end)):
+        return [*roots]
+    return rebuild(roots, change, is_end)
 
 
 def begin_backward() -> None:
