@@ -10,7 +10,16 @@ from lazyt.handle.hooks import capturing, hook
 from lazyt.ir.graph import Node, clock, source_text, topological, user_position
 from lazyt.ops.leaves import CONST
 from lazyt.plan import build, guarded_plans, planning
-from lazyt.plan.repeats import Period, find_parts, is_periodic, known_parts, sign
+from lazyt.plan.graph_keys import Numbers, known
+from lazyt.plan.repeats import (
+    PART,
+    Period,
+    find_parts,
+    is_periodic,
+    known_parts,
+    landmarks_of,
+    sign,
+)
 from lazyt.plan.retention import find_long_pending, forget_origins, separate_constants
 from lazyt.runtime import events
 from lazyt.runtime.memory import Buffer
@@ -49,6 +58,14 @@ _MOST_MISSES = 8
 _MOST_PERIODS = 6
 #: How often a graph is cut by a period before it is found anew, at first and at most.
 _FEWEST_USES, _MOST_USES = 4, 64
+#: Results from one cut at a landmark to where the next is looked for, at most and at least, and
+#: among how many it is.
+_STRIDE, _SHORTEST_STRIDE, _MOST_PASSED = 48, 3, 256
+#: How many more cuts at landmarks make a new graph than a known one until they come at half the
+#: distance: rounds that branch have as many forms together as those of each multiplied.
+_MOST_NEW = 12
+#: Of how many nodes a graph is at least that landmarks are looked for in.
+_FEWEST_NODES = 8 * PART
 
 
 #: Called before anything is computed: collectives that the program has made are started.
@@ -183,6 +200,8 @@ def realize_now(nodes: Sequence[Node], reason: str) -> None:
     period = _repeats.last
     if period is not None:  # what comes next is cut at the same places each time
         budget.nodes = period.built = period.margin
+    elif _repeats.landmarks:
+        budget.nodes = _repeats.stride
 
 
 def spend_bytes(nbytes: int) -> None:
@@ -211,19 +230,23 @@ def settle_old(node: Node) -> None:
 def check_budget(node: Node) -> None:
     """Measure the pending graph of ``node``, and compute it when it is over the budget: where it
     repeats itself, in equal parts, up to the last whole one."""
-    is_known = _repeats.periods and budget.bytes >= 0 and not config.strict_laziness
-    if is_known and _compute_known(node):
+    may_be_cut = budget.bytes >= 0 and not config.strict_laziness
+    if _repeats.landmarks and may_be_cut and _compute_to_landmark(node):
+        return
+    if _repeats.periods and may_be_cut and _compute_known(node):
         return
     limit, byte_limit = config.max_pending_nodes, config.max_pending_bytes
     count, held = _measure(node, limit)
     budget.nodes = max(limit - count, limit // 8)
     budget.bytes = max(byte_limit - held, byte_limit // 8)
     over = count > limit or held > byte_limit
-    if not (over or _repeats.last) or config.strict_laziness:
+    if not (over or _repeats.last or _repeats.was_long) or config.strict_laziness:
         if over:
             _refuse_to_compute(count, held)
         return
     if held <= byte_limit and _compute_repeats(node):
+        return
+    if _repeats.was_long and _compute_to_first_landmark(node, count):
         return
     period = _repeats.last
     _repeats.misses += 1
@@ -239,7 +262,8 @@ def check_budget(node: Node) -> None:
         if count > limit and not node.needs_grad and not is_periodic(node):
             _repeats.note_long(where)
         realize_nodes([node])
-        budget.nodes, budget.bytes = limit, byte_limit
+        budget.nodes = min(limit, _FEWEST_NODES) if _repeats.was_long else limit
+        budget.bytes = byte_limit
 
 
 class _Repeats:
@@ -250,6 +274,11 @@ class _Repeats:
         periods: those of the loops that were met last, the latest first.
         tries: results since a graph was cut at which none could be.
         misses: how often a graph was looked at since then that does not repeat itself.
+        landmarks: at which operations a graph is cut that only nearly repeats itself.
+        passed: results since it was that were looked at and are none of them.
+        stride: results from one cut at them to where the next is looked for.
+        new: how many more cuts at that distance made a new graph than a known one.
+        was_long: whether the last graph was too long, and did not repeat itself.
         long: how many graphs were too long since the last one that repeats itself.
     """
 
@@ -258,11 +287,26 @@ class _Repeats:
         self.last: Period | None = None
         self.periods: list[Period] = []
         self.tries = self.misses = 0
+        self.was_long = False
+        self.take_landmarks(frozenset())
+
+    def take_landmarks(self, found: frozenset[Numbers]) -> None:
+        """Takes what ``landmarks_of`` gives for a graph."""
+        self.landmarks = found
+        self.stride, self.new, self.passed = _STRIDE, 0, 0
+
+    def note_cut(self, is_new: bool) -> None:
+        """Notes that a graph was cut at a landmark, and whether none was like it before."""
+        self.passed = 0
+        self.new = max(0, self.new + (1 if is_new else -1))
+        if self.new > _MOST_NEW:
+            self.stride, self.new = max(self.stride // 2, _SHORTEST_STRIDE), 0
 
     def note_long(self, where: str) -> None:
         """Notes that a long graph was computed at the user's line though nobody looked; warns once
         if that goes on: each of such graphs is another one."""
         self.long += 1
+        self.was_long = True
         if self.long == _MANY:
             warn(
                 f"{where}: time after time there are more than {config.max_pending_nodes} "
@@ -279,6 +323,7 @@ class _Repeats:
             period.uses, period.most_uses = 0, _FEWEST_USES
         self.last = period
         self.tries = self.misses = 0
+        self.was_long = False
         if self.long < _MANY:
             self.long = 0
         others = [item for item in self.periods if item is not period]
@@ -296,6 +341,42 @@ class _Repeats:
 
 
 _repeats = _Repeats()
+
+
+def _compute_to_first_landmark(node: Node, count: int) -> bool:
+    """Look for landmarks in a graph of some nodes that follows one that was too long, and does not
+    repeat itself either. Compute ``node`` where there are some; whether nothing else is to be done
+    now."""
+    if count < _FEWEST_NODES or node.needs_grad:
+        return False
+    _repeats.was_long = False
+    _repeats.take_landmarks(landmarks_of(node))
+    if _repeats.landmarks:
+        realize_nodes([node])
+        budget.nodes, budget.bytes = _repeats.stride, config.max_pending_bytes
+        return True
+    return False
+
+
+def _compute_to_landmark(node: Node) -> bool:
+    """Compute ``node`` if it is one at which a graph is cut that nearly repeats itself; whether
+    nothing else is to be done now."""
+    if node.needs_grad or sign(node) not in _repeats.landmarks:
+        _repeats.passed += 1
+        if _repeats.passed <= _MOST_PASSED:
+            budget.nodes = 0  # the next result is looked at
+            return True
+        _repeats.take_landmarks(frozenset())
+        return False
+    where = source_text(user_position())
+    events.record(
+        "realize", "the graph nearly repeats itself: up to one of equal operations", where
+    )
+    before = len(known)
+    realize_nodes([node])
+    _repeats.note_cut(len(known) > before)
+    budget.nodes, budget.bytes = _repeats.stride, config.max_pending_bytes
+    return True
 
 
 def _compute_known(node: Node) -> bool:

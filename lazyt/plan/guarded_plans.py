@@ -7,8 +7,8 @@ just such a graph, node by node, compares what the key and the counts of referen
 and runs the plan. Where anything differs it takes no effect and says so, and planning goes the long
 way.
 
-Guards are found by the heads of the graph's roots and, where many graphs end alike, by what is
-read first below that; the ones that held last come first.
+Guards are found by the heads of the graph's roots, whatever their numbers are, and, where many
+graphs end alike, by what is read first below that; the ones that held last come first.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from lazyt.ir.dtypes import (
     uint32,
     uint64,
 )
-from lazyt.ir.graph import Head, Node, clock
+from lazyt.ir.graph import Node, clock
 from lazyt.ops.leaves import CONST, INPUT, become_input
 from lazyt.plan import graph_keys
 from lazyt.plan.constant_lifting import Number, numbers_of
-from lazyt.plan.graph_keys import ALONE, Choice, Structure, trail_of
+from lazyt.plan.graph_keys import ALONE, Choice, Structure, key_of, trail_of
 from lazyt.plan.retention import depends_on_pending, forget_origins
 from lazyt.runtime import events
 from lazyt.runtime.cpu.execute import Executable
@@ -123,8 +123,9 @@ class _Alike:
         return -1
 
 
-#: By the head of the root, or by the heads of several.
-_known: dict[Head | tuple[Head, ...], _Alike] = {}
+#: By the number that stands for the head of the root in keys, or by those of several: a write at
+#: another place is the same graph.
+_known: dict[int | tuple[int, ...], _Alike] = {}
 
 
 def clear() -> None:
@@ -141,9 +142,15 @@ def run_known(roots: Sequence[Node]) -> int:
 
     Returns: how many bytes are stored now, -1 where it was not computed.
     """
-    key = roots[0].head if len(roots) == 1 else tuple([root.head for root in roots])
-    found = _known.get(key)
+    found = _known.get(_key_of(roots))
     return -1 if found is None else found.run(roots)
+
+
+def _key_of(roots: Sequence[Node]) -> int | tuple[int, ...]:
+    if len(roots) == 1:
+        head = roots[0].head
+        return head.key or key_of(head)
+    return tuple([root.head.key or key_of(root.head) for root in roots])
 
 
 def note(
@@ -171,8 +178,7 @@ def note(
     if made is None:
         return
     roots = [order[number] for number in structure.plain.roots]
-    key = roots[0].head if len(roots) == 1 else tuple([root.head for root in roots])
-    _known.setdefault(key, _Alike()).add((made, trail_of(roots[0])))
+    _known.setdefault(_key_of(roots), _Alike()).add((made, trail_of(roots[0])))
 
 
 def _may_be_guarded(structure: Structure, plan: Plan, order: Sequence[Node]) -> bool:

@@ -5,6 +5,10 @@ has some number of nodes, it would be another graph each time, and one of thousa
 the sequence of its nodes has a period, the nodes that one time round makes. Cut after every so many
 periods, it is one structure over and over, with one small plan.
 
+Loops whose rounds differ, in their length or by branches, have no period. But some operation comes
+again and again, a landmark. Where one is met, what hangs on it is computed, as if the program
+looked at it: what lies between two landmarks has few structures.
+
 Finding the period takes several walks through the graph and all that hangs together with it. What
 it found is remembered: at which operation of the period a cut takes one walk, as everything lies
 below it, and which values to compute.
@@ -12,6 +16,7 @@ below it, and which values to compute.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -24,6 +29,8 @@ from lazyt.plan.graph_keys import Numbers, key_of
 PART = 128
 #: How often a graph repeats itself at least, and the fewest nodes of a period.
 FEWEST_TIMES, SHORTEST = 6, 4
+#: Nodes from one landmark to the next, at most.
+FARTHEST = PART // 2
 #: Nodes of a period at which a graph may be cut.
 _MOST_TRIGGERS = 16
 #: Periods at the end of a graph that are left for the next part.
@@ -285,16 +292,11 @@ def _find_period(keys: Sequence[int], last: Sequence[int]) -> tuple[int, int]:
     size = _smallest_period(keys[begin:end])
     if not SHORTEST <= size <= count // FEWEST_TIMES:
         return 0, 0
-    crossing = [0] * (count + 1)
-    for place, user in enumerate(last):
-        if user > place:
-            crossing[place + 1] += 1
-            crossing[user + 1 if user < count else count] -= 1
-    open_, best, fewest = 0, 0, count
-    for place in range(count):
-        open_ += crossing[place]
-        if begin + size <= place < begin + 2 * size and open_ < fewest:
-            best, fewest = place, open_
+    open_ = _open_values(last)
+    best, fewest = 0, count
+    for place in range(begin + size, begin + 2 * size):
+        if open_[place - 1] < fewest:  # of what comes before it
+            best, fewest = place, open_[place - 1]
     return best, size
 
 
@@ -304,6 +306,49 @@ def is_periodic(node: Node) -> bool:
     keys = [item.head.key or key_of(item.head) for item in _order_with(node, None)]
     count = len(keys)
     return _smallest_period(keys[count // 4 : count - count // 4]) <= count // FEWEST_TIMES
+
+
+def landmarks_of(node: Node) -> frozenset[Numbers]:
+    """What ``sign`` gives for the landmarks of the graph of ``node`` and of all that hangs together
+    with it: operations that come often all along, on which most hangs, and beyond which the fewest
+    values are used. Nothing where there are none."""
+    order = _order_with(node, None)
+    count = len(order)
+    places: dict[Numbers, list[int]] = {}
+    for place, item in enumerate(order):
+        places.setdefault(sign(item), []).append(place)
+    gaps = {
+        signed: max([after - place for place, after in itertools.pairwise(at)])
+        for signed, at in places.items()
+        if at[-1] - at[0] >= count // 2
+    }
+    nearest = min(gaps.values(), default=count)
+    if nearest > FARTHEST:
+        return frozenset()
+    open_ = _open_values(_uses(order)[0])
+    used = {
+        signed: sum([open_[place] for place in places[signed]]) / len(places[signed])
+        for signed, gap in gaps.items()
+        if gap <= 2 * nearest
+    }
+    found: dict[Numbers, float] = {}
+    for signed in sorted(used, key=lambda each: used[each])[:_MOST_TRIGGERS]:
+        end = places[signed][-1]
+        fits = not found or used[signed] <= min(found.values()) + 0.5
+        if fits and 2 * len(_below(order[end], set())) >= end:  # else most goes on behind it
+            found[signed] = used[signed]
+    return frozenset(found)
+
+
+def _open_values(last: Sequence[int]) -> list[int]:
+    """How many values of the places up to each are used beyond it, given the last use of each."""
+    count = len(last)
+    change = [0] * (count + 1)
+    for place, user in enumerate(last):
+        if user > place:
+            change[place] += 1
+            change[user] -= 1
+    return list(itertools.accumulate(change[:count]))
 
 
 def _smallest_period(keys: Sequence[int]) -> int:

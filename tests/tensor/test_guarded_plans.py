@@ -86,6 +86,18 @@ def test_slices_may_move(planned: Counted) -> None:
     assert times == 0 and found == [2.0 * (4 * n + 6) for n in range(ROUNDS + 1)]
 
 
+def test_writes_and_reads_that_are_the_result_may_move(planned: Counted) -> None:
+    x = lt.zeros(40, 3).realize()
+    row = lt.arange(3.0).realize()
+    for i in range(40):
+        x[i] = row * 2 + i
+        x.realize()
+        if i == ROUNDS:
+            planned.times = 0
+    assert planned.times == 0
+    assert x.tolist() == [[float(i), i + 2.0, i + 4.0] for i in range(40)]
+
+
 def test_many_graphs_may_end_alike(planned: Counted) -> None:
     """More than are tried one after the other, as in a suite of assertions."""
     functions = [lt.sin, lt.cos, lt.tanh, lt.abs, lt.exp, lt.sqrt, lt.square, lt.neg]

@@ -10,7 +10,7 @@ import pytest
 
 import lazyt as lt
 from lazyt.handle import pending
-from lazyt.plan import planning, repeats
+from lazyt.plan import graph_keys, planning, repeats
 from lazyt.plan.repeats import PART, _smallest_period
 from lazyt.runtime import events
 
@@ -239,3 +239,83 @@ def test_loops_that_repeat_themselves_or_are_looked_at_are_not_warned_of() -> No
     for _ in range(1200):
         x = (x * 0.5 + 1).sin() if rng.random() < 0.5 else x.cos()
         x.realize()
+
+
+def triangle(module: Any, size: int) -> list[Any]:
+    """A loop whose rounds get longer, with columns written in place."""
+    a = module.sin(module.arange(1.0 * size * size).reshape(size, size) ** 2)
+    q, r = module.zeros(size, size), module.zeros(size, size)
+    for j in range(size):
+        v = a[:, j].clone()
+        for i in range(j):
+            r[i, j] = module.dot(q[:, i], v)
+            v -= r[i, j] * q[:, i]
+        r[j, j] = v.norm()
+        q[:, j] = v / r[j, j]
+    return [q, r]
+
+
+def branches(module: Any, steps: int) -> list[Any]:
+    """A loop that takes one of two branches, by numbers of Python's."""
+    rng = np.random.default_rng(3)
+    x = y = module.arange(5.0)
+    for _ in range(steps):
+        if rng.random() < 0.5:
+            x = (x * 0.5 + 1).sin()
+        x = x.cos() * 0.75
+        y = y * 0.9 + x if rng.random() < 0.3 else y - x
+    return [x, y]
+
+
+@pytest.mark.lazy
+@pytest.mark.filterwarnings("error::lazyt.handle.pending.LongGraphWarning")
+@pytest.mark.parametrize(("program", "size"), [(triangle, 50), (branches, 2500)])
+def test_loops_that_nearly_repeat_themselves_are_cut_at_landmarks(program: Any, size: int) -> None:
+    with lt.config.override(max_pending_nodes=4000):
+        pending.budget.renew()
+        events.forget()
+        found = [item.tolist() for item in program(lt, size)]
+        cuts = [e for e in events.recorded("realize") if "nearly repeats" in e.reason]
+        assert len(cuts) > 20
+        for _ in range(3):  # from its beginning on, the loop is cut from the second call on
+            before = len(graph_keys.known)
+            assert [item.tolist() for item in program(lt, size)] == found  # to the bit
+        assert len(graph_keys.known) - before < len(cuts) / 10
+    with lt.config.override(max_pending_nodes=10**6):
+        pending.budget.renew()
+        events.forget()
+        pending._repeats.landmarks = frozenset()
+        assert [item.tolist() for item in program(lt, size)] == found
+        assert not [e for e in events.recorded("realize") if "repeats" in e.reason]
+
+
+@graphs
+def test_landmarks_are_forgotten_behind_their_loop() -> None:
+    with lt.config.override(max_pending_nodes=4000):
+        pending.budget.renew()
+        branches(lt, 2000)
+        assert pending._repeats.landmarks
+        x = lt.arange(5.0)
+        for _ in range(2 * pending._MOST_PASSED):
+            x = x.exp().clamp(max=2.0)
+            x.tolist()
+        for _ in range(2 * pending._MOST_PASSED):
+            x = x.exp().clamp(max=2.0)
+        assert not pending._repeats.landmarks
+        assert np.isfinite(x.numpy()).all()
+
+
+@graphs
+def test_gradients_flow_through_what_has_landmarks() -> None:
+    def gradient(limit: int) -> list[float]:
+        with lt.config.override(max_pending_nodes=limit):
+            pending.budget.renew()
+            branches(lt, 2000)
+            w = lt.arange(5.0).requires_grad_()
+            x, rng = w, np.random.default_rng(3)
+            for _ in range(400):
+                x = (x * 0.5 + 1).sin() if rng.random() < 0.5 else x.cos() * 0.75
+            x.sum().backward()
+            return w.grad.tolist()  # type: ignore[union-attr, no-any-return]
+
+    assert gradient(4000) == gradient(10**6)
