@@ -70,9 +70,9 @@ def main() -> None:
     steps = 20 if options.short else options.steps
     kinds = [("float32", torch.float32), ("bfloat16", torch.bfloat16), ("float16", torch.float16)]
     results = [train(*kind, steps, options.seed, not options.no_compile) for kind in kinds]
-    print(f"{'precision':10} {'loss':>8} {'accuracy':>9} {'scale':>8} {'ms a step':>10}")
+    print(f"{'precision':10} {'loss':>10} {'accuracy':>9} {'scale':>8} {'ms a step':>10}")
     for r in results:
-        print(f"{r.name:10} {r.loss:8.4f} {r.accuracy:9.1%} {r.scale:8.0f} {r.milliseconds:10.2f}")
+        print(f"{r.name:10} {r.loss:10.6f} {r.accuracy:9.1%} {r.scale:8.0f} {r.milliseconds:10.2f}")
 
 
 if __name__ == "__main__":
