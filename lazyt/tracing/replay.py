@@ -829,7 +829,8 @@ class Replay:
                 old[number].write(raw(node), None)
                 division_of(old[number])  # this rank's part, which the program may have, is written
         for storage, version in zip(old, versions):  # as many writes as there were
-            storage.touch(max(0, version - storage.version_now()))
+            counted = version - storage.version_now()  # less where writes are silent
+            storage.touch(max(0, counted) if is_divided(storage) else counted)
         made: dict[int, Tensor] = {}
 
         def value_of(part: Any) -> Any:
