@@ -112,6 +112,21 @@ def test_flags_that_a_compiler_does_not_know_are_left_out(wrapper: Wrapper) -> N
     assert {"-O3", "-fopenmp"} <= set(compile.find().flags) and computes()
 
 
+def test_gcc_gathers_where_the_processor_does_it_fast(
+    wrapper: Wrapper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gathers = compile._GATHERS
+    features = set(devices.cpu_features()) - {"amx_tile"}
+    monkeypatch.setattr(devices, "cpu_features", lambda: (*features,))
+    assert not any(gathers in flags for flags in compile._attempts("-march=native", False))
+    monkeypatch.setattr(devices, "cpu_features", lambda: (*features, "amx_tile"))
+    first, second, *rest = compile._attempts("-march=native", False)
+    assert gathers in first and set(first) - {gathers} == set(second)
+    assert not any(gathers in flags for flags in rest + compile._attempts("-march=native", True))
+    wrapper('case "$*" in *mtune-ctrl*) echo "unknown argument" >&2; exit 1;; esac')
+    assert gathers not in compile.find().flags and computes()
+
+
 @pytest.fixture
 def nothing_packaged(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if no package had brought a compiler."""
