@@ -273,14 +273,12 @@ class Backward:
     def _cross_boundaries(self) -> None:
         if not boundaries:
             return
-        first: dict[GradFn, int] = {}
         outputs: dict[GradFn, list[Node]] = {}
-        for place, node in enumerate(self.variables):
+        for node in self.variables:
             known = boundaries.get(node)
             if known is not None and known[0] not in self._idle:
-                first.setdefault(known[0], place)
                 outputs.setdefault(known[0], []).append(node)
-        for fn in sorted(first, key=first.__getitem__, reverse=True):
+        for fn in sorted(outputs, key=lambda item: item.number, reverse=True):
             self._segment(self._advance(fn, outputs[fn]))
 
     def _advance(self, fn: GradFn, nodes: Sequence[Node]) -> list[Pair]:

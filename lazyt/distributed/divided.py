@@ -106,8 +106,14 @@ def _messages(nodes: Sequence[Node], sizes: Sequence[int]) -> list[list[int]]:
     return found
 
 
-def gather_rows(parts: Sequence[Node], divisions: Sequence[Division]) -> list[Node]:
-    """Whole values from each rank's rows."""
+def gather_rows(
+    parts: Sequence[Node], divisions: Sequence[Division], resharded: int = 0
+) -> list[Node]:
+    """Whole values from each rank's rows.
+
+    Args:
+        resharded: as in ``CollectiveParams``.
+    """
     found: list[Any] = [None] * len(parts)
     sizes = [d.chunk * d.row for d in divisions]
     for some in _messages(parts, sizes):
@@ -119,10 +125,12 @@ def gather_rows(parts: Sequence[Node], divisions: Sequence[Division]) -> list[No
         filled = [_filled(parts[i], divisions[i].chunk) for i in some]
         if len(some) == 1:
             (i,) = some
-            found[i] = _cut(build.all_gather(filled[0], ranks), divisions[i].shape[0])
+            found[i] = _cut(
+                build.all_gather(filled[0], ranks, resharded=resharded), divisions[i].shape[0]
+            )
             continue
         rows = [ops.reshape(node, (1, sizes[i])) for node, i in zip(filled, some)]
-        whole = build.all_gather(ops.concat(rows, 1), ranks)
+        whole = build.all_gather(ops.concat(rows, 1), ranks, resharded=resharded)
         for node, i in zip(_columns(whole, [sizes[i] for i in some]), some):
             division = divisions[i]
             shape = (division.chunk * ranks.size, *division.shape[1:])

@@ -172,6 +172,10 @@ class Context:
                 return self.order[index - 1]
         return None
 
+    def forget(self, unit: Unit) -> None:
+        """Lets go of a unit's calls: what they hold is of parameters as they were."""
+        self.order = [gathered for gathered in self.order if gathered.unit is not unit]
+
     def take(self, nodes: Sequence[Node]) -> None:
         """Reductions have begun; waits for those before, so that few are under way at a time."""
         before, self.unfinished = self.unfinished, list(nodes)
@@ -304,8 +308,7 @@ class Unit:
         storages = [part._storage for part in rows]
         if found is not None and found.state == state and all(map(is_, found.storages, storages)):
             return found
-        if found is not None:
-            found.free()
+        self._let_go()
         found = self._current = Gathered(self, [raw(unwrap(part)) for part in rows])
         found.state, found.storages = state, storages
         return found
@@ -318,6 +321,12 @@ class Unit:
         if self._current is not None:
             self._current.free()
         self.is_manual = False
+
+    def _let_go(self) -> None:
+        """Forgets the whole values, and the rows that they come from."""
+        if self._current is not None:
+            self._current.free()
+            self._current = None
 
     def unshard(self) -> Gathered:
         """Modules have the whole parameters until ``reshard``."""
@@ -433,13 +442,17 @@ class Unit:
         their gradients."""
         if not self.reduces or self._held:
             looks(f"gradients of {self.name} are added up on this rank, over several backwards")
+        assert self.context is not None
+        self._let_go()  # replays change parameters, and do not come here
+        self.context.forget(self)
         for entry in self.entries:
             entry.refresh()
         rows = [raw(unwrap(entry.rows)) for entry in self.entries]
         dtype = self.policy.param_dtype
         if dtype is not None:
             rows = [ops.cast(r, dtype) if r.dtype.kind == "f" else r for r in rows]
-        nodes = gather_rows(rows, [entry.division for entry in self.entries])
+        number = 1 + self.context.units.index(self) if self._frees() else 0
+        nodes = gather_rows(rows, [entry.division for entry in self.entries], number)
         learned = [i for i, e in enumerate(self.entries) if e.parameter.requires_grad]
         whole = dict(enumerate(map(wrap, nodes)))
         if is_grad_enabled() and learned:
@@ -463,10 +476,7 @@ class Unit:
         call = self._calls.pop()
         flat, tree = flatten(result)
         tensors = [t for t in flat if isinstance(t, Tensor)]
-        frees = self.reshard_after_forward
-        if frees is None:
-            frees = not self.is_root
-        if frees:
+        if self._frees():
             pending.realize_nodes([t.node for t in tensors])
             self.reshard()
         moving = [i for i, t in enumerate(flat) if isinstance(t, Tensor) and t.requires_grad]
@@ -475,6 +485,12 @@ class Unit:
         for place, tensor in zip(moving, _Leave.apply(call, *[flat[i] for i in moving])):
             flat[place] = tensor
         return unflatten(flat, tree)
+
+    def _frees(self) -> bool:
+        """Whether the whole parameters are given back after the forward."""
+        return (
+            not self.is_root if self.reshard_after_forward is None else self.reshard_after_forward
+        )
 
     # ------------------------------------------------------------------ backward
 

@@ -250,6 +250,35 @@ def test_custom_functions() -> None:
     assert grads(a) == [1] and grads(b) == [1]
 
 
+class Named(Function):
+    """Notes where backward is."""
+
+    called: list[str] = []
+
+    @staticmethod
+    def forward(ctx: Any, x: lt.Tensor, name: str) -> lt.Tensor:
+        ctx.name = name
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: lt.Tensor) -> Any:
+        Named.called.append(ctx.name)
+        return gradient, None
+
+
+def test_the_latest_of_the_users_functions_is_called_first() -> None:
+    # As PyTorch does, on whichever side of a product they stand.
+    weights = [leaf(1, 2), leaf(3, 4), leaf(5, 6)]
+    for exchanged in (False, True):
+        x = leaf(1, 1)
+        for number, weight in enumerate(weights):
+            w = Named.apply(weight, f"of {number}")
+            x = w * x if exchanged else x * w
+        Named.called.clear()
+        x.sum().backward()
+        assert Named.called == ["of 2", "of 1", "of 0"]
+
+
 def test_views_made_without_grad_stay_without() -> None:
     x = leaf(1, 2)
     y = x * 2

@@ -39,6 +39,8 @@ class CollectiveParams(NamedTuple):
             any: the second half of a sum does not hold up the first half of the next one.
         reduction: what ranks make of what they receive, where that has to be the same on all.
         written: what the program called, with dtype and shape, where that is not ``kind``.
+        resharded: of an ``all_gather`` of parameters that are to be divided again after each use,
+            the module's number, from 1 on; negative numbers for what is gathered again. Else 0.
     """
 
     kind: str
@@ -53,6 +55,7 @@ class CollectiveParams(NamedTuple):
     lane: int = 0
     reduction: str = ""
     written: str = ""
+    resharded: int = 0
 
 
 #: What runs a collective alone, for the interpreter: ``(node, array) -> array``. The module that
@@ -190,9 +193,12 @@ def again(node: Node, params: CollectiveParams) -> Node:
     return _made(node, Ranks(group, rank, size), kind, **more)
 
 
-def all_gather(node: Node, ranks: Ranks, lane: int = 0, reduction: str = "") -> Node:
+def all_gather(
+    node: Node, ranks: Ranks, lane: int = 0, reduction: str = "", resharded: int = 0
+) -> Node:
     """The values of all ranks, one below the other: ``[n, ...]`` becomes ``[n * size, ...]``."""
-    return _made(node, ranks, "all_gather", lane=lane, reduction=reduction)
+    more = {"lane": lane, "reduction": reduction, "resharded": resharded}
+    return _made(node, ranks, "all_gather", **more)
 
 
 def all_to_all(

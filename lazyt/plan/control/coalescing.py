@@ -93,7 +93,7 @@ def _sets(calls: Sequence[Node]) -> list[_Set]:
             del open_sets[known]
         params: CollectiveParams = call.params
         nbytes = call.inputs[0].nbytes
-        if params.kind != "all_gather" or not nbytes or nbytes > LARGEST:
+        if params.kind != "all_gather" or params.resharded or not 0 < nbytes <= LARGEST:
             continue
         key = params.group, params.lane, params.reduction, call.dtype, place_of(call.form)
         some = open_sets.get(key)

@@ -372,6 +372,7 @@ def _alone(node: Node, array: Any) -> Any:
 def note(call: Node) -> dict[str, Any]:
     """What a plan's notes say about a kernel, about a collective."""
     params: CollectiveParams = call.params
+    again = "it is gathered again, as its memory was given back after the last use before"
     return {
         "name": params.kind,
         "kind": "collective",
@@ -384,6 +385,7 @@ def note(call: Node) -> dict[str, Any]:
         "reasons": [
             "it is started when its operand is there, and waited for where its value is needed",
             *_moved_by(call),
+            *([again] if params.resharded < 0 else []),
         ],
         "sources": [] if call.source is None else [source_text(call.source)],
     }

@@ -3,6 +3,9 @@
 A schedule is a list of steps: a plan is run, a collective is started, a collective is waited for,
 Python is called. It is made once and run again and again on other leaves. Passes make it:
 
+``gather_again`` (``resharding.py``) gathers parameters that ranks divide once for forward and once
+for backward.
+
 ``coalesce`` (``coalescing.py``) makes one collective of several small ones, where programs let it.
 
 ``place_collectives`` keeps every collective that the function made, also those whose value this
@@ -34,6 +37,7 @@ from lazyt.ops.leaves import CONST
 from lazyt.plan.control import collectives, python_calls
 from lazyt.plan.control.coalescing import Coalesced, coalesce
 from lazyt.plan.control.collectives import COLLECTIVE, Call, Realize, Started
+from lazyt.plan.control.resharding import gather_again, parts_of, windows
 from lazyt.plan.graph_keys import BETWEEN_PLANS
 from lazyt.plan.retention import find_retained
 from lazyt.runtime.memory import Buffer
@@ -322,10 +326,10 @@ def schedule(
     for node in order:
         if node.data is None and node.op.lower in BETWEEN_PLANS and node.op is not COLLECTIVE:
             return None
-    found = Coalesced([*roots], [*calls], {})
+    found = Coalesced(*gather_again(roots, calls), {})
     if config.coalesce_collectives:
-        found = coalesce(roots, calls)
-        order = topological([*found.calls, *found.roots], lambda node: node.data is not None)
+        found = coalesce(found.roots, found.calls)
+    order = topological([*found.calls, *found.roots], lambda node: node.data is not None)
     graph = _Graph(order, found.roots, found.calls)
     actions = overlap_transfers(graph, place_collectives(graph))
     return _Builder(graph, owners, planner, found.members).build(actions)
@@ -372,6 +376,8 @@ class _Graph:
         calls: the collectives, in order.
         needs: of each node, the collectives that it depends on, as bits.
         users: of each node, those that read it.
+        readers: what computes with parameters that are divided again, and is kept, so that they are
+            not read once more.
         done: the collectives that have been waited for, as bits.
         known: what has been computed so far, in the order of the actions.
     """
@@ -381,6 +387,8 @@ class _Graph:
         self.roots = [bottom(node) for node in roots]
         self.finals = set(self.roots)
         self.number = {call: number for number, call in enumerate(calls)}
+        parts = parts_of(order)
+        self.readers = {n for n in order if n not in parts and any(i in parts for i in n.inputs)}
         self.needs: dict[Node, int] = {}
         self.users: dict[Node, list[Node]] = {node: [] for node in order}
         for node in order:
@@ -414,6 +422,7 @@ class _Graph:
             for node in cone
         }
         kept = [n for n in find_retained(cone, outside, asked, set()) if n in inside]
+        kept += [n for n in cone if outside[n] and n in self.readers]
         roots += [n for n in dict.fromkeys(map(bottom, kept)) if n not in asked and n in inside]
         self.known.update(roots)
         return _Segment(list(dict.fromkeys(roots)), cone)
@@ -426,7 +435,8 @@ class _Graph:
         for node in self.order:
             if self.is_there(node) or self.needs[node] & ~self.done or node.op is COLLECTIVE:
                 continue
-            if node.op.heavy or any(item in costly for item in node.inputs):
+            heavy = node.op.heavy or node in self.readers
+            if heavy or any(item in costly for item in node.inputs):
                 costly.add(node)
             if not node.inputs:
                 continue
@@ -458,18 +468,22 @@ def place_collectives(graph: _Graph) -> list[_Placed]:
 
     One that waits for nothing comes first, unless another waits for one that has been under way
     while something was computed: the second half of a sum follows when the first half of the next
-    has been started. A rank waits for none before it has started all that the program made earlier
-    (else two ranks could wait for each other).
+    has been started. Parameters are gathered when those before have come in (``windows``). A rank
+    waits for none before it has started all that the program made earlier (else two ranks could
+    wait for each other).
     """
     found: list[_Placed] = []
     remaining = list(range(len(graph.calls)))
     done, started, aged = 0, 0, 0
+    held = windows(graph.calls)
     while remaining:
         heads: dict[tuple[str, int], int] = {}
         for number in remaining:
             params = graph.calls[number].params
             heads.setdefault((params.group, params.lane), number)
-        needs = {n: graph.needs[graph.calls[n].inputs[0]] & ~done for n in heads.values()}
+        needs = {
+            n: (graph.needs[graph.calls[n].inputs[0]] | held[n]) & ~done for n in heads.values()
+        }
         free = [n for n in heads.values() if not needs[n]]
         old = [
             n for n in heads.values()
@@ -477,7 +491,8 @@ def place_collectives(graph: _Graph) -> list[_Placed]:
         ]  # fmt: skip
         chosen = min(old or free or [remaining[0]])
         waits = [n for n in range(len(graph.calls)) if needs[chosen] >> n & 1]
-        found.append(_Placed(chosen, waits, bool(waits) and not old))
+        is_forced = bool(waits) and (not old or held[chosen] & needs[chosen] != 0)
+        found.append(_Placed(chosen, waits, is_forced))
         done |= needs[chosen]
         if not waits:
             aged |= started
