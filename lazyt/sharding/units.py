@@ -308,7 +308,8 @@ class Unit:
         storages = [part._storage for part in rows]
         if found is not None and found.state == state and all(map(is_, found.storages, storages)):
             return found
-        self._let_go()
+        if found is not None:
+            found.free()
         found = self._current = Gathered(self, [raw(unwrap(part)) for part in rows])
         found.state, found.storages = state, storages
         return found
@@ -321,12 +322,6 @@ class Unit:
         if self._current is not None:
             self._current.free()
         self.is_manual = False
-
-    def _let_go(self) -> None:
-        """Forgets the whole values, and the rows that they come from."""
-        if self._current is not None:
-            self._current.free()
-            self._current = None
 
     def unshard(self) -> Gathered:
         """Modules have the whole parameters until ``reshard``."""
@@ -443,7 +438,8 @@ class Unit:
         if not self.reduces or self._held:
             looks(f"gradients of {self.name} are added up on this rank, over several backwards")
         assert self.context is not None
-        self._let_go()  # replays change parameters, and do not come here
+        self.reshard()
+        self._current = None  # replays change what it comes from, and do not come here
         self.context.forget(self)
         for entry in self.entries:
             entry.refresh()
@@ -451,7 +447,7 @@ class Unit:
         dtype = self.policy.param_dtype
         if dtype is not None:
             rows = [ops.cast(r, dtype) if r.dtype.kind == "f" else r for r in rows]
-        number = 1 + self.context.units.index(self) if self._frees() else 0
+        number = 1 + self.context.units.index(self) if _frees(self) else 0
         nodes = gather_rows(rows, [entry.division for entry in self.entries], number)
         learned = [i for i, e in enumerate(self.entries) if e.parameter.requires_grad]
         whole = dict(enumerate(map(wrap, nodes)))
@@ -476,7 +472,7 @@ class Unit:
         call = self._calls.pop()
         flat, tree = flatten(result)
         tensors = [t for t in flat if isinstance(t, Tensor)]
-        if self._frees():
+        if _frees(self):
             pending.realize_nodes([t.node for t in tensors])
             self.reshard()
         moving = [i for i, t in enumerate(flat) if isinstance(t, Tensor) and t.requires_grad]
@@ -485,12 +481,6 @@ class Unit:
         for place, tensor in zip(moving, _Leave.apply(call, *[flat[i] for i in moving])):
             flat[place] = tensor
         return unflatten(flat, tree)
-
-    def _frees(self) -> bool:
-        """Whether the whole parameters are given back after the forward."""
-        return (
-            not self.is_root if self.reshard_after_forward is None else self.reshard_after_forward
-        )
 
     # ------------------------------------------------------------------ backward
 
@@ -669,6 +659,11 @@ class Unit:
             (entry.parameter, over(wrap(node), entry.layout, entry.shape))
             for entry, node in entries
         ]
+
+
+def _frees(unit: Unit) -> bool:
+    """Whether the whole parameters are given back after the forward."""
+    return not unit.is_root if unit.reshard_after_forward is None else unit.reshard_after_forward
 
 
 def _compute(nodes: Sequence[Node]) -> None:

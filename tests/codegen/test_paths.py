@@ -53,7 +53,7 @@ def test_vectors_and_single_numbers_take_the_same_path(tmp_path: Path) -> None:
 def test_loops_call_functions_of_whole_vectors(
     tmp_path: Path, level: str, lanes: list[str]
 ) -> None:
-    """AVX-512 by half vectors took twice as long. With narrow ones, too, for what is left of a row."""
+    """AVX-512 by half vectors took twice as long. Narrow ones are for what is left of a row."""
     names = ["lz_sin_f32", "lz_sin_f64", "lz_fmod_f32"]
     loops = [
         harness.loop(name, [name[-3:]] * (1 + ("fmod" in name)), name[-3:], simd=True)
