@@ -108,8 +108,8 @@ def gather_again(roots: Sequence[Node], calls: Sequence[Node]) -> Resharded:
         return Resharded([*roots], [*calls])
     uses = _Uses(roots, calls, groups)
     due: dict[int, list[tuple[int, int]]] = {}
-    for key, place in uses.places().items():
-        due.setdefault(place, []).append(key)
+    for key, position in uses.positions().items():
+        due.setdefault(position, []).append(key)
     found: list[Node] = []
     count = 0
     for number in range(len(calls) + 1):
@@ -169,7 +169,7 @@ class _Uses:
                 reached = max(reached, group_of.get(number, -1))
             last[node], behind[node] = reached, marks
 
-    def places(self) -> dict[tuple[int, int], int]:
+    def positions(self) -> dict[tuple[int, int], int]:
         """Of each group and reach that needs another gather, before which collective."""
         found = {}
         for group, reach in {key for some in self._later.values() for key in some.values()}:
