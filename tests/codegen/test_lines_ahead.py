@@ -73,6 +73,11 @@ def test_points_ask_for_what_they_read_and_write(shape: tuple[int, int]) -> None
     assert text.count("lz_exp_f32(") == (1 if shape[0] * shape[1] % 4096 == 0 else 2), "the rest"
 
 
+def test_points_that_compute_ask_for_what_the_second_cache_does_not_hold() -> None:
+    assert set(loops_that_ask(kernel_text(lambda x: x.exp(), 512, 1024))) == {"x0", "y1"}
+    assert not loops_that_ask(kernel_text(lambda x: x.exp(), 256, 1024)), "a megabyte"
+
+
 def test_results_past_the_caches_are_not_asked_for() -> None:
     for function in (lambda x: lt.log_softmax(x, -1), lambda x: x.exp()):
         text = kernel_text(function, 2048, 4096, third=8 << 20)

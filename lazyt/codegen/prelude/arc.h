@@ -33,7 +33,7 @@ LZ_FN lz_@S lz_atan_@S(lz_@S x) {
   lz_@S low = far ? @{-4.371139e-8f|6.123233995736766e-17}
       : @{-2.1855695e-8f|3.061616997868383e-17};
   lz_@S p = lz_atan_poly_@S(top / bottom);
-  return lz_copysign_@S(middle ? high + (p + low) : p, x);
+  return lz_with_sign_@S(middle ? high + (p + low) : p, x);
 }
 
 //@ lz_atan2_@S [floats] ulp=2.5
@@ -87,7 +87,7 @@ LZ_FN lz_@S lz_asin_@S(lz_@S x) {
   lz_@S p = lz_asin_poly_@S(a > half ? LZ_SQRT_@N(z) : a, z);
   lz_@S far = @{1.57079637f|1.5707963267948966}
       - (2 * p - @{-4.371139e-8f|6.123233995736766e-17});
-  return lz_copysign_@S(a > half ? far : p, x);
+  return lz_with_sign_@S(a > half ? far : p, x);
 }
 
 //@ lz_acos_@S [floats] ulp=3
@@ -97,7 +97,7 @@ LZ_FN lz_@S lz_acos_@S(lz_@S x) {
   lz_@S p = lz_asin_poly_@S(a > half ? LZ_SQRT_@N(z) : a, z);
   lz_@S low = @{-4.371139e-8f|6.123233995736766e-17}, right = @{1.57079637f|1.5707963267948966};
   lz_@S back = 2 * right - (2 * p - 2 * low);
-  lz_@S near = right - (lz_copysign_@S(p, x) - low);
+  lz_@S near = right - (lz_with_sign_@S(p, x) - low);
   return a > half ? (x > 0 ? 2 * p : back) : near;
 }
 

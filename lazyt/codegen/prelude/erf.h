@@ -60,7 +60,7 @@ LZ_FN lz_f64 lz_erfc_shape_f64(lz_f64 x) {
 // erfc(x) for x >= 1/2. x^2 is a sum of an exact square and a small rest, lest its rounding be
 // multiplied by x^2; kept 2^64 times too large until the end, so that subnormals round once.
 LZ_FN lz_@S lz_erfc_tail_@S(lz_@S x) {
-  lz_@S a = x > @{10.2f|28} ? @{10.2f|28} : x;
+  lz_@S a = lz_at_most_@S(x, @{10.2f|28});
   lz_@S h = lz_from_bits_@S(lz_bits_@S(a) & @{0xfffff000u|0xfffffffff8000000ULL});
   lz_@S e = lz_exp_sum_@S(-h * h, -(a - h) * (a + h), 64);
   return e * (lz_erfc_shape_@S(a) / (1 + 2 * a)) * @{5.421010862427522e-20f|5.421010862427522e-20};
@@ -89,7 +89,7 @@ LZ_FN lz_f32 lz_erf_f32(lz_f32 x) {
   p = LZ_FMA_F32(p, b, -b);
   lz_f32 t = p + magic, u = lz_exp2m1_poly_f32(p - (t - magic));
   lz_f32 s = lz_from_bits_f32(lz_bits_f32(t) << 23);
-  return lz_copysign_f32(LZ_FMA_F32(-s, u, 1 - s), x);
+  return lz_with_sign_f32(LZ_FMA_F32(-s, u, 1 - s), x);
 }
 
 //@ lz_erf_f64 ulp=1.5
@@ -104,21 +104,40 @@ LZ_FN lz_@S lz_erfc_@S(lz_@S x) {
   return a < (lz_@S)0.5 ? near : x < 0 ? 2 - tail : tail;
 }
 
-//@ lz_erfinv_f32 ulp=4
-// x * P(w), w = -log(1 - x^2), in two ranges (Giles, "Approximating the erfinv function", 2011).
-LZ_FN lz_f32 lz_erfinv_f32(lz_f32 x) {
-  lz_f32 w = -lz_log_f32((1 - x) * (1 + x)), u = w - 2.5f, v = LZ_SQRT_F32(w) - 3;
-  lz_f32 p = -8.76466189e-09f; p = LZ_FMA_F32(p, u, 2.32715855e-08f);
+//@ lz_erfinv_is_middle_f32
+LZ_FN int lz_erfinv_is_middle_f32(lz_f32 w) { return w < 5; }
+
+//@ lz_erfinv_middle_f32
+// erfinv(x) / x for w < 5.
+LZ_FN lz_f32 lz_erfinv_middle_f32(lz_f32 w) {
+  lz_f32 u = w - 2.5f, p = -8.76466189e-09f; p = LZ_FMA_F32(p, u, 2.32715855e-08f);
   p = LZ_FMA_F32(p, u, 4.65846995e-07f); p = LZ_FMA_F32(p, u, -3.46313163e-06f);
   p = LZ_FMA_F32(p, u, -4.96205848e-06f); p = LZ_FMA_F32(p, u, 0.000218345871f);
   p = LZ_FMA_F32(p, u, -0.00125274365f); p = LZ_FMA_F32(p, u, -0.00417738827f);
-  p = LZ_FMA_F32(p, u, 0.24664028f); p = LZ_FMA_F32(p, u, 1.50140941f); lz_f32 t = 0.000125370236f;
+  p = LZ_FMA_F32(p, u, 0.24664028f); p = LZ_FMA_F32(p, u, 1.50140941f);
+  return p;
+}
+
+//@ lz_erfinv_tail_f32
+// The same for w >= 5, infinite where w is.
+LZ_FN lz_f32 lz_erfinv_tail_f32(lz_f32 w, lz_f32 unused) {
+  lz_f32 v = LZ_SQRT_F32(w) - 3, t = 0.000125370236f;
   t = LZ_FMA_F32(t, v, -0.000316887395f); t = LZ_FMA_F32(t, v, -7.09972592e-05f);
   t = LZ_FMA_F32(t, v, 0.0014937392f); t = LZ_FMA_F32(t, v, -0.00358999544f);
   t = LZ_FMA_F32(t, v, 0.00568389008f); t = LZ_FMA_F32(t, v, -0.00763880461f);
   t = LZ_FMA_F32(t, v, 0.00944561418f); t = LZ_FMA_F32(t, v, 1.00167501f);
   t = LZ_FMA_F32(t, v, 2.83297682f);
-  return lz_abs_f32(x) == 1 ? x * LZ_INF_F32 : x * (w < 5 ? p : t);
+  return (void)unused, t;
+}
+
+//@ lz_erfinv_share_f32
+// erfinv(x) / x as a function of w = -log(1 - x^2).
+lz_paths_f32(lz_erfinv_share_f32, lz_erfinv_is_middle_f32, lz_erfinv_middle_f32, lz_erfinv_tail_f32)
+
+//@ lz_erfinv_f32 ulp=4
+// In two ranges (Giles, "Approximating the erfinv function", 2011).
+LZ_FN lz_f32 lz_erfinv_f32(lz_f32 x) {
+  return x * lz_erfinv_share_f32(-lz_log_f32((1 - x) * (1 + x)));
 }
 
 //@ lz_erfinv_middle_f64

@@ -1,15 +1,16 @@
 // Logarithms and what follows from them. x = 2^e * (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)).
 
 //@ lz_log_split_f32
-// f, and e as a float; x * scale is a normal number, scale a power of two.
+// f, and 2^23 e as a float; x * scale is a normal number, scale a power of two. What e is multiplied
+// by takes the power back, which is exact and costs nothing.
 LZ_FN lz_f32 lz_log_split_f32(lz_f32 x, lz_f32 scale, lz_f32 *e) {
   lz_u32 bits = lz_bits_f32(x * scale), top = (bits - 0x3f3504f3u) & 0xff800000u;
-  *e = (lz_f32)(lz_i32)(top - (lz_bits_f32(scale) - 0x3f800000u)) * 1.1920929e-7f;
+  *e = (lz_f32)(lz_i32)(top - (lz_bits_f32(scale) - 0x3f800000u));
   return lz_from_bits_f32(bits - top) - 1;
 }
 
 //@ lz_log_split_f64
-// As lz_log_split_f32, but e is put into the last bits of a large float.
+// f and e, which is put into the last bits of a large float.
 LZ_FN lz_f64 lz_log_split_f64(lz_f64 x, lz_f64 scale, lz_f64 *e) {
   lz_u64 bits = lz_bits_f64(x * scale), from = bits - 0x3fe6a09e667f3bcdULL;
   lz_u64 k = (from + 0xbff0000000000000ULL - lz_bits_f64(scale)) >> 52;
@@ -18,8 +19,8 @@ LZ_FN lz_f64 lz_log_split_f64(lz_f64 x, lz_f64 scale, lz_f64 *e) {
 }
 
 //@ lz_log_parts_@S [floats]
-// f and e. What depends on the size of x is chosen once: of two choices by the same condition gcc
-// would compute all in between twice.
+// f, and e or 2^23 e. What depends on the size of x is chosen once: of two choices by the same
+// condition gcc would compute all in between twice.
 LZ_FN lz_@S lz_log_parts_@S(lz_@S x, lz_@S *e) {
   lz_@S scale = x < @{1.17549435e-38f|2.2250738585072014e-308}
       ? @{8388608.0f|4503599627370496.0} : 1;
@@ -61,9 +62,9 @@ LZ_FN lz_@S lz_log_limits_@S(lz_@S x, lz_@S r) {
 // log(x) + low for finite x > 0 and small low.
 LZ_FN lz_@S lz_log_sum_@S(lz_@S x, lz_@S low) {
   lz_@S e, f = lz_log_parts_@S(x, &e);
-  lz_@S rest = LZ_FMA_@N(e, @{1.42860682e-6f|5.4979230187083712e-14}, low) + lz_log_tail_@S(f);
+  lz_@S rest = LZ_FMA_@N(e, @{1.70303198e-13f|5.4979230187083712e-14}, low) + lz_log_tail_@S(f);
   rest = f - LZ_FMA_@N(f * f, (lz_@S)0.5, -rest);
-  return LZ_FMA_@N(e, @{0.693145751953125f|0.69314718055989033}, rest);
+  return LZ_FMA_@N(e, @{8.26294126e-08f|0.69314718055989033}, rest);
 }
 
 //@ lz_log_@S [floats] ulp=1
@@ -72,14 +73,14 @@ LZ_FN lz_@S lz_log_@S(lz_@S x) {
 }
 
 //@ lz_log_base_@S [floats]
-// e * (ehi + elo) + log(1 + f) * (hi + lo). hi, ehi and the leading part of log(1 + f) are short,
-// so that their products are exact.
+// e * (ehi + elo) + log(1 + f) * (hi + lo), e as lz_log_parts_@S gives it. hi, ehi and the leading
+// part of log(1 + f) are short, so that their products are exact.
 LZ_FN lz_@S lz_log_base_@S(lz_@S x, lz_@S hi, lz_@S lo, lz_@S ehi, lz_@S elo) {
   lz_@S e, f = lz_log_parts_@S(x, &e), square = f * f * (lz_@S)0.5;
   lz_@S top = f - square;
   top = lz_from_bits_@S(lz_bits_@S(top) & @{0xfffff000u|0xffffffff00000000ULL});
   lz_@S rest = ((f - top) - square) + lz_log_tail_@S(f);
-  lz_@S small = LZ_FMA_@N(rest + top, lo, LZ_FMA_@N(rest, hi, e * elo));
+  lz_@S small = LZ_FMA_@N(rest + top, lo, elo == 0 ? rest * hi : LZ_FMA_@N(rest, hi, e * elo));
   lz_@S large = e * ehi, part = top * hi, sum = large + part;
   return lz_log_limits_@S(x, (small + ((large - sum) + part)) + sum);
 }
@@ -87,14 +88,14 @@ LZ_FN lz_@S lz_log_base_@S(lz_@S x, lz_@S hi, lz_@S lo, lz_@S ehi, lz_@S elo) {
 //@ lz_log2_@S [floats] ulp=1
 LZ_FN lz_@S lz_log2_@S(lz_@S x) {
   return lz_log_base_@S(x, @{1.4423828125f|1.4426946640014648},
-      @{3.12228389e-4f|3.7688749856360991e-07}, 1, 0);
+      @{3.12228389e-4f|3.7688749856360991e-07}, @{1.1920929e-7f|1}, 0);
 }
 
 //@ lz_log10_@S [floats] ulp=1
 LZ_FN lz_@S lz_log10_@S(lz_@S x) {
   return lz_log_base_@S(x, @{0.4342041015625f|0.43429446220397949},
-      @{9.03803408e-5f|1.9699272335463627e-08}, @{0.301025390625f|0.30102999566361177},
-      @{4.60503898e-6f|3.6942390771589308e-13});
+      @{9.03803408e-5f|1.9699272335463627e-08}, @{3.5885023e-8f|0.30102999566361177},
+      @{5.48963435e-13f|3.6942390771589308e-13});
 }
 
 //@ lz_log1p_@S [floats] ulp=1.5

@@ -58,8 +58,8 @@ LZ_FN lz_@S lz_at_least_@S(lz_@S x, int bound) {
 }
 
 //@ lz_at_most_@S [floats]
-LZ_FN lz_@S lz_at_most_@S(lz_@S x, int bound) {
-  lz_@S high = (lz_@S)(bound * lz_one);
+LZ_FN lz_@S lz_at_most_@S(lz_@S x, lz_@S bound) {
+  lz_@S high = bound * (lz_@S)lz_one;
   return high < x ? high : x;
 }
 
@@ -82,6 +82,12 @@ LZ_FN lz_@S lz_sign_@S(lz_@S x) { return (lz_@S)((x > 0) - (x < 0)); }
 LZ_FN lz_@S lz_copysign_@S(lz_@S x, lz_@S y) {
   lz_@U sign = (lz_@U)1 << @B;
   return lz_from_bits_@S((lz_bits_@S(x) & ~sign) | (lz_bits_@S(y) & sign));
+}
+
+//@ lz_with_sign_@S [floats]
+// lz_copysign of a y that has no sign: less to do.
+LZ_FN lz_@S lz_with_sign_@S(lz_@S y, lz_@S x) {
+  return lz_from_bits_@S(lz_bits_@S(y) | (lz_bits_@S(x) & (lz_@U)1 << @B));
 }
 
 //@ lz_maximum_@S [floats] ulp=0
