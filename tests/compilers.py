@@ -24,9 +24,16 @@ def available() -> bool:
         return compile.available()
 
 
+#: What the tests were started with.
+_CC = os.environ.get("CC", "").strip()
+
+
 @functools.cache
 def words() -> list[str]:
-    """What starts a C compiler: one on the PATH, or that of a package; nothing without one."""
+    """What starts a C compiler: ``CC``, one on the PATH, or that of a package; nothing without
+    one."""
+    if _CC:
+        return shlex.split(_CC)
     named = next(filter(None, map(shutil.which, ("gcc", "clang", "cc"))), None)
     if named is not None:
         return [named]

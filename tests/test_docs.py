@@ -19,6 +19,7 @@ import pytest
 
 import lazyt
 from lazyt.config import config
+from tests.children import python_path
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -75,7 +76,7 @@ def test_programs_for_researchers_run(path: Path) -> None:
         [sys.executable, str(path)],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "LAZYT_TIER": "auto"},
+        env={**os.environ, "PYTHONPATH": python_path(ROOT), "LAZYT_TIER": "auto"},
         check=False,
     )
     assert done.returncode == 0 and done.stdout.strip(), done.stderr
@@ -190,7 +191,7 @@ def test_site_builds(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "LAZYT_TIER": "auto"},
+        env={**os.environ, "PYTHONPATH": python_path(ROOT), "LAZYT_TIER": "auto"},
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 import lazyt
+from tests.children import python_path
 
 ROOT = Path(__file__).resolve().parents[2]
 GPU = ROOT / "bench" / "gpu"
@@ -137,7 +138,7 @@ def test_the_script_and_the_page_name_steps_that_exist() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("step", ["smoke", "times --only softmax_1024,wgrad", "gpt2"])
 def test_steps_run_on_the_emulator(step: str, tmp_path: Path) -> None:
-    settings = {"PYTHONPATH": str(ROOT), "GPU_OUT": str(tmp_path), "GPU_SMALL": "1"}
+    settings = {"PYTHONPATH": python_path(ROOT), "GPU_OUT": str(tmp_path), "GPU_SMALL": "1"}
     done = subprocess.run(
         [sys.executable, "-m", *f"bench.gpu.steps.{step}".split()],
         capture_output=True,

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lazyt.runtime.cuda import nvrtc
+from tests.children import python_path
 
 HERE = Path(__file__).resolve().parent
 
@@ -86,7 +87,7 @@ def run_on_null_driver(program: str, tmp_path: Path) -> str:
     environment = {
         **os.environ,
         "LD_LIBRARY_PATH": str(tmp_path),
-        "PYTHONPATH": str(HERE.parents[1]),
+        "PYTHONPATH": python_path(HERE.parents[1]),
     }
     done = subprocess.run(
         [sys.executable, str(file)],

@@ -22,6 +22,7 @@ from lazyt.runtime.cuda.device import CudaDevice
 from lazyt.runtime.cuda.driver import CudaError, DeviceLostError
 from lazyt.runtime.cuda.emulated import EmulatedDriver
 from lazyt.runtime.cuda.memory import DeviceBuffer
+from tests.children import python_path
 from tests.cuda.mock_driver import CUresult, MockDriver
 from tests.cuda.mock_objects import Stream
 
@@ -218,7 +219,7 @@ print("child", code, "parent", (x + 1).sum().item())
 
 def test_forked_children_have_locks_of_their_own() -> None:
     """A thread that held a lock of the emulator's device is not there in the child."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": python_path(ROOT)}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FORK],
         capture_output=True, text=True, timeout=120, env=environment,

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.children import python_path
 from tests.deadlines import SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,7 +36,7 @@ class Ended(NamedTuple):
 def environment(**more: str) -> dict[str, str]:
     """Variables of a rank's process; it computes with one thread, and never in the background."""
     base = {k: v for k, v in os.environ.items() if not k.startswith(("PMI", "OMPI", "RANK"))}
-    base |= {"PYTHONPATH": str(ROOT), "LAZYT_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    base |= {"PYTHONPATH": python_path(ROOT), "LAZYT_THREADS": "1", "OMP_NUM_THREADS": "1"}
     base |= {"LAZYT_PROGRESS": "0", "LAZYT_TIER": "0"}
     return base | more
 

@@ -17,6 +17,7 @@ from lazyt.plan import planning
 from lazyt.runtime import cache, events
 from lazyt.runtime.cpu import compile, execute
 from tests import compilers
+from tests.children import python_path
 
 ROOT = Path(__file__).resolve().parents[2]
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -61,7 +62,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         skipped = ("LAZYT_", "PYTHONDONTWRITEBYTECODE")
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(skipped)}
         own = {
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": python_path(ROOT),
             "LAZYT_CACHE_DIR": str(tmp_path / "cache"),
             "LAZYT_THREADS": "2",
             "LAZYT_TIER": "1",

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.children import python_path
+
 ROOT = Path(__file__).resolve().parents[2]
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -17,7 +19,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 def run(folder: Path, name: str, *options: str) -> str:
     """What ``examples/<name>.py --short`` prints, run in ``folder`` on the tests' disk cache."""
     program = str(ROOT / "examples" / f"{name}.py")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "160"}
+    environment = {**os.environ, "PYTHONPATH": python_path(ROOT), "COLUMNS": "160"}
     done = subprocess.run(
         [sys.executable, "-m", "lazyt", "run", program, *options],
         capture_output=True, text=True, timeout=500, env=environment, cwd=folder,

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.children import python_path
+
 pytest.importorskip("sklearn")
 pytest.importorskip("matplotlib")
 pytest.importorskip("rich")
@@ -21,7 +23,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 def run_demo(cache: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
     environment = {
         **os.environ,
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": python_path(ROOT),
         "LAZYT_CACHE_DIR": str(cache),
         "COLUMNS": "160",
         **settings,
@@ -55,7 +57,7 @@ def test_demo_learns_and_second_run_compiles_nothing(tmp_path: Path) -> None:
 
 def test_demo_says_which_packages_are_missing(tmp_path: Path) -> None:
     (tmp_path / "sklearn.py").write_text("raise ImportError('No module named sklearn')")
-    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    path = python_path(tmp_path, ROOT)
     done = run_demo(tmp_path / "cache", PYTHONPATH=path)
     assert done.returncode == 1
     assert "pip install scikit-learn matplotlib rich" in done.stderr

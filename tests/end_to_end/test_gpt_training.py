@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import lazyt
+from tests.children import python_path
 
 ROOT = Path(__file__).resolve().parents[2]
 #: ``python bench/follow_gpt.py --run torch --invented --steps 20`` with PyTorch 2.13 printed it.
@@ -20,7 +21,7 @@ LOSSES = ROOT / "tests" / "recorded" / "gpt_losses.json"
 
 
 def start(*command: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": python_path(ROOT)}
     return subprocess.Popen(
         [sys.executable, *command], stdout=subprocess.PIPE, text=True, env=environment
     )

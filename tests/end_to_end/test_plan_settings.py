@@ -15,6 +15,7 @@ import pytest
 import lazyt as lt
 from lazyt.plan import planning
 from lazyt.runtime.cpu import compile
+from tests.children import python_path
 
 pytestmark = [
     pytest.mark.lazy,
@@ -143,7 +144,7 @@ def test_edits_of_users_definitions_are_seen(tmp_path: Path) -> None:
         (tmp_path / "own.py").write_text(OP.format(symbol=symbol, number=number))
         done = subprocess.run(
             [sys.executable, "own.py"], cwd=tmp_path, capture_output=True, text=True,
-            env={**environment, "PYTHONPATH": os.pathsep.join([os.getcwd(), str(tmp_path)])},
+            env={**environment, "PYTHONPATH": python_path(os.getcwd(), tmp_path)},
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         values = [x + other for x in (1.0, 2.0)]

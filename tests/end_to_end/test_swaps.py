@@ -20,6 +20,7 @@ from lazyt.ir.dtypes import uint8
 from lazyt.plan import build
 from lazyt.runtime.cpu import compile
 from lazyt.runtime.memory import Buffer
+from tests.children import python_path
 from tests.end_to_end.swaps import EXAMPLES, ROOT, Counts, difference, mixed, programs, shown
 
 pytestmark = [
@@ -72,7 +73,7 @@ def _looks(name: str, folder: Path, *seed: str) -> Any:
     done = subprocess.run(
         [sys.executable, "-m", "tests.end_to_end.swaps", name, *seed],
         capture_output=True, text=True, timeout=800, cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": python_path(ROOT)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

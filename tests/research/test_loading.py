@@ -16,6 +16,7 @@ from lazyt.__main__ import main
 from lazyt.config import config
 from lazyt.errors import LazytError
 from lazyt.runtime.cpu import compile
+from tests.children import python_path
 
 ROOT = Path(__file__).resolve().parents[2]
 GRAPH = "graph(%0: float32[3]) -> (%1)\n%1 = map(%0) {mul($0, 2.0:float32)}\n"
@@ -139,7 +140,11 @@ def test_a_file_is_loaded_once_and_again_when_it_changes(tmp_path: Path) -> None
 
 
 def environment(tmp_path: Path, **more: str) -> dict[str, str]:
-    usual = {"PYTHONPATH": str(ROOT), "LAZYT_CACHE_DIR": str(tmp_path / "cache"), "LAZYT_LOAD": ""}
+    usual = {
+        "PYTHONPATH": python_path(ROOT),
+        "LAZYT_CACHE_DIR": str(tmp_path / "cache"),
+        "LAZYT_LOAD": "",
+    }
     return {**os.environ, **usual, **more}
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from lazyt.runtime.cpu import compile
+from tests.children import python_path
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "docs" / "research" / "scaled_product.py"
@@ -46,7 +47,7 @@ def run(folder: Path, tier: object = 1, captured: bool = False) -> Any:
         [sys.executable, "-c", PROGRAM.format(tier=repr(tier), captured=captured)],
         env={
             **os.environ, "LAZYT_LOAD": str(folder / "scaled_product.py"),
-            "LAZYT_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(ROOT),
+            "LAZYT_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": python_path(ROOT),
         },
         capture_output=True, text=True,
     )  # fmt: skip

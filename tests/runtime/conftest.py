@@ -13,6 +13,7 @@ import pytest
 from lazyt.config import config
 from lazyt.runtime import cache, events
 from lazyt.runtime.cpu import compile, execute
+from tests.children import python_path
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -41,7 +42,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     children: list[subprocess.Popen[str]] = []
 
     def start_child(code: str, **environment: str) -> subprocess.Popen[str]:
-        paths = os.pathsep.join([str(ROOT), str(Path(__file__).parent)])
+        paths = python_path(ROOT, Path(__file__).parent)
         defaults = {"PYTHONPATH": paths, "LAZYT_CACHE_DIR": str(tmp_path / "cache")}
         child = subprocess.Popen(
             [sys.executable, "-W", "error", "-c", code],

@@ -20,6 +20,7 @@ from lazyt.plan import generic
 from lazyt.runtime import cache, devices
 from lazyt.runtime.cpu import compile
 from lazyt.tools.cache import CacheFileError, export, import_
+from tests.children import python_path
 
 pytestmark = pytest.mark.skipif(not compile.available(), reason="needs a C compiler")
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,7 +37,7 @@ print("started", compile.started)
 
 def _run(folder: Path, program: str = PROGRAM, package: Path = ROOT) -> list[str]:
     """What a program prints, with its cache in a folder and lazyt from another one."""
-    environment = {**os.environ, "LAZYT_CACHE_DIR": str(folder), "PYTHONPATH": str(package)}
+    environment = {**os.environ, "LAZYT_CACHE_DIR": str(folder), "PYTHONPATH": python_path(package)}
     command = [sys.executable, "-c", program]
     done = subprocess.run(
         command, capture_output=True, text=True, check=True, env=environment, cwd=package

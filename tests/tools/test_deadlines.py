@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import deadlines, quick
+from tests.children import python_path
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFTEST = """
@@ -54,7 +55,7 @@ def run(folder: Path, text: str, *options: str, **environment: str) -> tuple[int
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "test_it.py"],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        env={**os.environ, "PYTHONPATH": python_path(ROOT), **environment},
         capture_output=True,
         text=True,
         timeout=200,

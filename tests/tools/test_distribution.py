@@ -15,6 +15,7 @@ import pytest
 
 import lazyt
 from lazyt.runtime.cuda import nvrtc
+from tests.children import python_path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -159,7 +160,7 @@ def test_built_distributions_are_whole(tmp_path: Path) -> None:
         data = {n for n in tracked if n.startswith("lazyt/")}
         assert data <= {*archive.namelist()}, data - {*archive.namelist()}
         archive.extractall(place)
-    settings = {**os.environ, "PYTHONPATH": str(place), "LAZYT_INTERPRET": "1"}
+    settings = {**os.environ, "PYTHONPATH": python_path(place), "LAZYT_INTERPRET": "1"}
     for command in (["-c", USE], ["-m", "lazyt", "doctor"]):
         done = subprocess.run(
             [sys.executable, *command], cwd=tmp_path, env=settings, capture_output=True, text=True

@@ -18,6 +18,7 @@ import lazyt
 from lazyt import version
 from lazyt.compat import torch_alias
 from lazyt.errors import LazytError
+from tests.children import python_path
 
 
 @pytest.fixture
@@ -139,7 +140,7 @@ def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "lazyt", "run", *arguments],
         capture_output=True, text=True, timeout=120, cwd=folder,
-        env={**os.environ, "PYTHONPATH": root},
+        env={**os.environ, "PYTHONPATH": python_path(root)},
     )  # fmt: skip
 
 
