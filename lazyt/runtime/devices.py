@@ -165,6 +165,12 @@ def cpu_model() -> str:
     return " ".join(filter(None, found.values())) or platform.machine()
 
 
+def native_flag() -> str:
+    """What tells gcc and clang to compile for this processor: clang knows ``-march=native`` on
+    x86 only."""
+    return "-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native"
+
+
 @cache
 def core_count() -> int:
     """Cores this process may use: the affinity mask, cut to the container's CPU quota."""

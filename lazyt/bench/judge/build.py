@@ -23,8 +23,9 @@ from lazyt.bench.judge.tasks import Task
 from lazyt.bench.judge.verdicts import Refusal
 from lazyt.bench.problems import Array, described
 from lazyt.runtime.cpu import compile
+from lazyt.runtime.devices import native_flag
 
-FLAGS = ("-O3", "-march=native", "-std=gnu11", "-fopenmp", "-fPIC", "-w")
+FLAGS = ("-O3", native_flag(), "-std=gnu11", "-fopenmp", "-fPIC", "-w")
 _SECONDS, _MEMORY = 120, 4 << 30
 _TYPES = {
     "float": "float32", "double": "float64", "_Float16": "float16",

@@ -45,6 +45,14 @@ _running: set[int] = set()
 _SET_CHILD_SUBREAPER = 36
 
 
+def python_path(python: str = "") -> str:
+    """``PYTHONPATH`` of a child: lazyt's folder and, if the child is this Python and not another
+    one, ``python``, what this process was given."""
+    given = "" if python else os.environ.get("PYTHONPATH", "")
+    package = str(Path(__file__).resolve().parents[3])
+    return os.pathsep.join([package, *filter(None, given.split(os.pathsep))])
+
+
 class Process:
     """A running submission.
 
@@ -100,6 +108,8 @@ class Process:
             "OMP_WAIT_POLICY": "passive",
             "OMP_DYNAMIC": "false",
             "LC_ALL": "C.UTF-8",
+            # Where programs for another processor, which QEMU runs, have their libraries.
+            **{name: value for name, value in os.environ.items() if name.startswith("QEMU_")},
         }
 
     def _limit(self) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from lazyt.bench.judge.judging import Draws, Options, TaskDraws, baseline_sides, judged
 from lazyt.bench.judge.memory import POISONS
-from lazyt.bench.judge.process import Limits, Process
+from lazyt.bench.judge.process import Limits, Process, python_path
 from lazyt.bench.judge.sides import PythonSide, Side
 from lazyt.bench.judge.tasks import Case, Task
 from lazyt.bench.judge.verdicts import Refusal, Verdict
@@ -43,10 +43,8 @@ class PairDraws(Draws):
     def __init__(self, path: Path, module: str, options: Options) -> None:
         limits = Limits(max(120.0, options.limits.seconds), 0, options.limits.threads)
         words = [options.python or sys.executable, "-m", "lazyt.bench.judge.reference"]
-        package = str(Path(__file__).resolve().parents[3])
-        self.process = Process(
-            [*words, "{in}", "{out}", "{memory}"], limits, {"PYTHONPATH": package}
-        )
+        path_of_child = {"PYTHONPATH": python_path(options.python)}
+        self.process = Process([*words, "{in}", "{out}", "{memory}"], limits, path_of_child)
         self._folder = tempfile.TemporaryDirectory(prefix="judge-")
         try:
             super().__init__(

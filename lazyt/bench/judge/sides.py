@@ -14,12 +14,10 @@ import numpy as np
 
 from lazyt.bench.judge import build
 from lazyt.bench.judge.memory import POISONS, Place, layout
-from lazyt.bench.judge.process import Limits, Process
+from lazyt.bench.judge.process import Limits, Process, python_path
 from lazyt.bench.judge.tasks import Case
 from lazyt.bench.judge.verdicts import Refusal
 from lazyt.bench.problems import Array, Dims
-
-_PACKAGE = Path(__file__).resolve().parents[3]
 
 
 class Side(ABC):
@@ -200,7 +198,7 @@ class PythonSide(Side):
     ) -> None:  # fmt: skip
         program = str(Path(__file__).with_name("child.py"))
         words = [python or sys.executable, "-B", program, "{in}", "{out}", "{memory}"]
-        paths = {"PYTHONPATH": str(_PACKAGE), "PYTHONHASHSEED": "0"}
+        paths = {"PYTHONPATH": python_path(python), "PYTHONHASHSEED": "0"}
         super().__init__(Process(words, limits, {**paths, **(environment or {})}))
         try:
             self.process.ask(json.dumps(settings), limits.start)

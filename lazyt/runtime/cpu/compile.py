@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import platform
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -571,7 +570,7 @@ def _ask(command: tuple[str, ...]) -> Compiler:
 
 
 def _try_flags(command: tuple[str, ...], folder: str) -> Compiler:
-    native = "-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native"
+    native = devices.native_flag()
     has_level = any(word.startswith("-O") for word in command[1:])
     # By its name it is likely to take these: that is tried while it is asked for its version.
     likely = _attempts(native, "clang" in os.path.basename(command[0]), has_level)[0]

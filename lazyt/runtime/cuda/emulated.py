@@ -27,7 +27,7 @@ from lazyt.runtime.memory import Buffer
 _FLAGS = (
     "-O1",
     "-std=c++17",
-    "-march=native",
+    devices.native_flag(),
     "-ffp-contract=off",
     "-fno-strict-aliasing",
     "-fwrapv",
