@@ -66,13 +66,15 @@ def pick_rows(node: Node, places: Node) -> Node:
 
 
 def shift(node: Node, axis: int, steps: int, fill: Number) -> Node:
-    """``node`` moved ``steps`` later along ``axis``, ``fill`` moving in."""
+    """``node`` moved ``steps`` later along ``axis``, or earlier where they are negative, ``fill``
+    moving in."""
     rank = len(node.shape)
     sizes = list(node.shape)
-    low, none = [0] * rank, [0] * rank
-    low[axis] = min(steps, sizes[axis])
-    sizes[axis] -= low[axis]
-    return build.pad(build.slice_(node, none, sizes, [1] * rank), low, none, none, fill)
+    moved, none = [0] * rank, [0] * rank
+    moved[axis] = min(abs(steps), sizes[axis])
+    sizes[axis] -= moved[axis]
+    start, low, high = (none, moved, none) if steps > 0 else (moved, none, moved)
+    return build.pad(build.slice_(node, start, sizes, [1] * rank), low, high, none, fill)
 
 
 def exclusive_product(node: Node, axis: int) -> Node:
@@ -80,11 +82,13 @@ def exclusive_product(node: Node, axis: int) -> Node:
     return shift(build.scan("prod", node, axis), axis, 1, 1)
 
 
-def linear_recurrence(factor: Node, term: Node, axis: int) -> Node:
+def linear_recurrence(factor: Node, term: Node, axis: int, reverse: bool = False) -> Node:
     """``h[j] = factor[j] * h[j-1] + term[j]`` along ``axis`` from zero, in log2(n) doublings
-    (Blelloch, "Prefix sums and their applications", 1990); differentiable to any order."""
-    steps = 1
-    while steps < term.shape[axis]:
+    (Blelloch, "Prefix sums and their applications", 1990); differentiable to any order. In
+    ``reverse`` from the end, with ``h[j+1]``: values that are read backwards would be read one by
+    one."""
+    steps = -1 if reverse else 1
+    while abs(steps) < term.shape[axis]:
         carried = build.apply("mul", factor, shift(term, axis, steps, 0))
         term = build.apply("add", term, carried)
         factor = build.apply("mul", factor, shift(factor, axis, steps, 1))

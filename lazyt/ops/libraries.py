@@ -146,14 +146,23 @@ def _inv_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
     return [scaled(product(parts[0], only(tangents), parts[0]), -1)]
 
 
+def _slopes_of_det(a: Node, size: Node) -> Node:
+    """The derivative of the determinant ``size``: it times the inverse, transposed. Only matrices
+    that have no inverse need singular values."""
+    inverse, info = library("inv", a)
+    regular = build.apply("eq", real(info), build.constant(0, real(info).dtype))
+    (singular,) = library("cofactors", a, column(column(info)))
+    slopes = times(column(column(size)), transpose(inverse))
+    return build.apply("where", column(column(regular)), slopes, singular)
+
+
 def _det_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
-    (slopes,) = library("cofactors", node.inputs[0])
+    slopes = _slopes_of_det(node.inputs[0], parts[0])
     return [times(column(column(given[0])), build.conj(slopes))]
 
 
 def _det_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
-    (slopes,) = library("cofactors", node.inputs[0])
-    change = total(times(slopes, only(tangents)))
+    change = total(times(_slopes_of_det(node.inputs[0], parts[0]), only(tangents)))
     return [build.reshape(change, parts[0].shape)]
 
 
@@ -166,11 +175,11 @@ def _second_minors(node: Node, cofactors: Node, change: Node) -> Node:
 
 
 def _cofactors_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
-    return [build.conj(_second_minors(node, parts[0], build.conj(given[0])))]
+    return [build.conj(_second_minors(node, parts[0], build.conj(given[0]))), None]
 
 
 def _cofactors_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
-    return [_second_minors(node, parts[0], only(tangents))]
+    return [None if tangents[0] is None else _second_minors(node, parts[0], tangents[0])]
 
 
 def _slogdet_vjp(node: Node, parts: Parts, given: Parts) -> Moves:

@@ -218,10 +218,8 @@ def _scan_vjp(node: Node, cotangent: Node) -> list[Node | None]:
     if kind == "prod":
         # h[k] = g[k] + x[k+1] * h[k+1] collects what later products send back; right among zeros.
         source = build.conj(source)
-        factor = shift(build.flip(source, [axis]), axis, 1, 1)
-        back = linear_recurrence(factor, build.flip(cotangent, [axis]), axis)
-        before = exclusive_product(source, axis)
-        return [build.apply("mul", before, build.flip(back, [axis]))]
+        back = linear_recurrence(shift(source, axis, -1, 1), cotangent, axis, reverse=True)
+        return [build.apply("mul", exclusive_product(source, axis), back)]
     index = along_axis(_running_extremes(node), axis, node.shape)
     zeros = build.broadcast_to(build.constant(0, node.dtype), (node.size,))
     values = build.reshape(cotangent, (node.size,))

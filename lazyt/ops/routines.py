@@ -352,13 +352,16 @@ def _log_determinant(mode: str, a: Array) -> list[Array]:
     return [np.where(np.isnan(size), 0, sign).astype(a.dtype), np.asarray(size, a.dtype)]
 
 
-def _cofactors(mode: str, a: Array) -> list[Array]:
-    """The derivative of the determinant. Where the inverse does not exist it comes from the
-    singular values: ``det(U) det(V) conj(U) diag(product of the others) conj(V.H)``."""
-    inverse, info = _inverse("", a)
-    result = np.asarray(np.linalg.det(a), a.dtype)[..., None, None] * _transposed(inverse)
-    for at in _each(a):
-        if info[at] and np.isfinite(a[at]).all():
+def _cofactors(mode: str, a: Array, info: Array) -> list[Array]:
+    """The derivative of the determinant of matrices whose inverse ``info`` says is not there:
+    ``det(U) det(V) conj(U) diag(product of the others) conj(V.H)``. Zeros for the others, NaN for
+    values that are not finite."""
+    result = np.zeros_like(a)
+    missing = info[..., 0, 0] != 0
+    for at in _each(a) if missing.any() else ():
+        if missing[at] and not np.isfinite(a[at]).all():
+            result[at] = np.nan
+        elif missing[at]:
             u, s, v = np.linalg.svd(a[at])
             others = np.array([prod(s[:i]) * prod(s[i + 1 :]) for i in range(len(s))], a.dtype)
             turns = np.linalg.det(u) * np.linalg.det(v)
@@ -603,7 +606,7 @@ def _eig_parts(mode: str, a: Any) -> Shapes:
 
 ROUTINES: dict[str, Routine] = {
     "cholesky": Routine(1, True, _with_info, _cholesky, (1,), 0.333),
-    "cofactors": Routine(1, True, _like_first, _cofactors, cost=4),
+    "cofactors": Routine(2, True, _like_first, _cofactors, cost=4),
     "det": Routine(1, True, lambda mode, a: [()], _determinant, cost=0.667),
     "eig": Routine(1, True, _eig_parts, _eig, (-1,), 25),
     "eigh": Routine(1, True, _eigh_parts, _eigh, (0, 2), 9),

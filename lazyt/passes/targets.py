@@ -81,8 +81,8 @@ class Targets:
                 self.chosen[node] = "needs a loop of its own"
             elif node in self.roots:
                 self.chosen[node] = "asked for"
-            elif is_transposed(node, self.users[node]):
-                self.chosen[node] = "turned once for many contractions"
+            elif is_transposed(node, self.users):
+                self.chosen[node] = "transposed once for many that read it"
 
     def _choose_epilogues(self) -> None:
         for head in [n for n in self.chosen if not is_pointwise(n)]:

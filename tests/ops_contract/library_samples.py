@@ -43,6 +43,11 @@ def _routine(op: str, name: str, *operands: Node, mode: str = "plain") -> list[N
 
 _tall = np.array([[1.1, 0.3], [0.2, 1.7], [0.6, 0.9]])
 _pair = np.array([[[2.0, 0.3], [0.4, 1.5]], [[1.2, -0.5], [0.3, 2.1]]])
+def _missing(x: Node) -> Node:
+    """That no matrix of ``x`` has an inverse."""
+    return ops.broadcast_to(ops.constant(1, x.dtype), (*x.shape[:-2], 1, 1))
+
+
 for op in ("library", "linalg"):
     sample(op, "cholesky", lambda x, op=op: _routine(op, "cholesky", _positive(x))[0], (2, 2, 2))
     sample(op, "cholesky-3", lambda x, op=op: _routine(op, "cholesky", _positive(x))[0], (3, 3))
@@ -100,7 +105,7 @@ for op in ("library", "linalg"):
         lambda x, op=op: _routine(op, "eigh", _symmetric(x), mode="uppervalues")[0],
         (3, 3),
     )
-sample("library", "cofactors", lambda x: ops.library("cofactors", x)[0], (2, 3, 3))
+sample("library", "cofactors", lambda x: ops.library("cofactors", x, _missing(x))[0], (2, 3, 3))
 sample("library", "exp", lambda x: ops.library("exp", x)[0], (2, 2, 2))
 
 

@@ -17,7 +17,14 @@ from lazyt.passes.store_pieces import (
     MOST_PIECES,
     store_pieces,
 )
-from lazyt.passes.transpose_shared import FEWEST, transpose_shared
+from lazyt.passes.transpose_shared import (
+    FEWEST,
+    FEWEST_PAIRED,
+    LEAST_PAIRED,
+    LEAST_READ,
+    LONGEST_PAIRED,
+    transpose_shared,
+)
 
 
 def leaf(*shape: int) -> Node:
@@ -173,3 +180,46 @@ def test_products_of_pieces_have_their_values() -> None:
     arrays = np.stack([p.numpy().astype(np.float64) for p in pieces])
     wanted = arrays.transpose(1, 2, 0, 3).reshape(32, 48) @ weight.numpy().astype(np.float64)
     assert np.allclose(found.numpy(), wanted, atol=1e-4)
+
+
+def gaps(first: Node, second: Node) -> Node:
+    """The squares of the differences of every row of one matrix and every row of another."""
+    pair = [ops.reshape(first, (first.shape[0], 1, first.shape[1])),
+            ops.reshape(second, (1, *second.shape))]  # fmt: skip
+    gap = ops.apply("sub", *pair)
+    return ops.apply("mul", gap, gap)
+
+
+@pytest.mark.parametrize(
+    ("count", "rows", "length", "found"),
+    [(40, 100, 5, 1), (40, 100, LONGEST_PAIRED, 1), (40, 100, LONGEST_PAIRED + 1, 0),
+     (400, FEWEST_PAIRED - 1, 5, 0), (LEAST_READ - 1, 1000, 5, 0), (40, 100, 1, 0),
+     (LEAST_READ, 16, LEAST_PAIRED // (16 * LEAST_READ) - 1, 0)],
+)  # fmt: skip
+def test_rows_of_pairs_are_turned_once(count: int, rows: int, length: int, found: int) -> None:
+    pairs = gaps(leaf(count, length), leaf(rows, length))
+    assert len(turned(ops.reduce_("sum", pairs, (2,)))) == found
+    assert not turned(ops.reduce_("sum", pairs, (0,)))
+
+
+def test_rows_that_are_read_once_are_left_alone() -> None:
+    roots = [ops.reduce_("sum", ops.apply("mul", leaf(9, 400, 8), leaf(9, 400, 8)), (2,))]
+    assert transpose_shared(roots) == roots
+    weighted = ops.apply("mul", gaps(leaf(40, 8), leaf(100, 8)), leaf(40, 100, 8))
+    roots = [ops.reduce_("sum", weighted, (2,))]
+    assert transpose_shared(roots) == roots
+
+
+def test_rows_that_are_columns_in_memory_are_not_turned() -> None:
+    second = ops.permute(leaf(8, 100), (1, 0))
+    assert not turned(ops.reduce_("sum", gaps(leaf(40, 8), second), (2,)))
+
+
+@pytest.mark.parametrize("length", [3, 17, 33, 200])
+@pytest.mark.parametrize("kind", ["sum", "amax", "argmin", "prod"])
+def test_turning_the_rows_of_pairs_changes_no_bit(kind: str, length: int) -> None:
+    lt.manual_seed(0)
+    first, second = lt.randn(40, length).realize(), lt.randn(60, length).realize()
+    near = getattr((first[:, None] - second) / 3, kind)(-1)
+    far = [getattr((first[i] - second) / 3, kind)(-1) for i in range(40)]
+    assert near.tolist() == lt.stack(far).tolist()

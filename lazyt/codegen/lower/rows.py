@@ -47,11 +47,12 @@ FOLDS = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum",
 
 def fold_written_out(emitter: Emitter, kind: str, values: list[Expr], node: Node) -> Expr:
     """The fold of at most BLOCK values, in the order of ``reduction_levels``: lane ``k % LANES``
-    folds its values in order, sums from the neutral element on, and lanes are folded by halves."""
+    folds its values in order, and lanes are folded by halves.
+
+    A lane of a sum begins with zero, which only makes 0 of -0: added once, at the end, it does the
+    same for all lanes."""
     name = FOLDS[kind]
     lanes = values[:LANES]
-    if kind == "sum" and node.dtype.kind == "f":
-        lanes = [call(name, const(0.0, v.dtype), v) for v in lanes]
     for number, value in enumerate(values[LANES:]):
         lanes[number % LANES] = call(name, lanes[number % LANES], value)
     half = LANES // 2
@@ -61,6 +62,8 @@ def fold_written_out(emitter: Emitter, kind: str, values: list[Expr], node: Node
                 lanes[lane] = call(name, lanes[lane], lanes[lane + half])
         lanes = lanes[:half]
         half //= 2
+    if kind == "sum" and node.dtype.kind == "f":
+        return call(name, const(0.0, lanes[0].dtype), lanes[0])
     return lanes[0]
 
 
