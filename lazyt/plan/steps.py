@@ -20,7 +20,7 @@ from lazyt.ir.graph import Node, rebuild, remake, source_text
 from lazyt.ops.control.branches import BRANCH
 from lazyt.ops.control.conditions import WHILE
 from lazyt.ops.control.loops import LOOP
-from lazyt.ops.routines import ROUTINES, announce_host, refuse_library
+from lazyt.ops.routines import announce_host, refuse_library
 from lazyt.plan.build import lock
 from lazyt.plan.explain import Explanation
 from lazyt.plan.graph_keys import BETWEEN_PLANS, number_graph, structure_of
@@ -248,27 +248,9 @@ def _note(call: Node) -> dict[str, Any]:
         from lazyt.plan.control import python_calls
 
         return python_calls.note(call.params.call, call.inputs, call.source)
-    routine, mode = call.params
-    rows, columns = call.inputs[0].shape[-2:]
-    count = call.inputs[0].size * min(rows, columns)
-    reasons = ["a call of NumPy's matrix routines: not compiled, nothing is fused into it"]
-    if call.form < PLACED:
-        reasons.append(
-            f"it runs on the host: operands come from {place_of(call.form)}, and go back"
-        )
-    variant = "" if mode == "plain" else f", {mode}"
-    return {
-        "name": routine,
-        "kind": "library",
-        "computes": [f"library {routine}{variant} {call.dtype.name}{list(call.shape)}"],
-        "bytes_read": sum(item.nbytes for item in call.inputs),
-        "bytes_written": call.nbytes,
-        "flops": ROUTINES[routine].cost * count,
-        "scratch": 0,
-        "phases": 1,
-        "reasons": reasons,
-        "sources": [] if call.source is None else [source_text(call.source)],
-    }
+    from lazyt.plan.control import library_calls
+
+    return library_calls.note(call)
 
 
 def _copy_note(call: Node) -> dict[str, Any]:

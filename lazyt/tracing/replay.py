@@ -1,8 +1,9 @@
 """Replays: what a captured function did, done again on other values without running its code.
 
-Where no gradient leaves the function, a replay runs one plan and puts its buffers in place. Where
-gradients go on outside (a forward pass alone, say), or where the graph calls a library, it builds
-the graph again over the new leaves: lazy and differentiable like any other.
+Where no gradient leaves the function, a replay runs one plan, or several with calls of matrix
+routines, of Python or of other ranks between them, and puts its buffers in place. Where gradients
+go on outside (a forward pass alone, say), or where the graph has loops of the graph, it builds the
+graph again over the new leaves: lazy and differentiable like any other.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def prepare(
     noted: Sequence[Node] = (),
 ) -> Plan | None:
     """The plan (None when there is nothing to compute) with the origins of its inputs, and those
-    of the roots; None where the graph calls a library.
+    of the roots; None where loops, branches or copies to devices stand between plans.
 
     ``owners``: leaves whose memory may be taken over, with the root that may; ``noted``: the
     collectives and the calls of Python that the function made, in order, which are run whether
@@ -112,7 +112,7 @@ def prepare(
                 planner = Planner(planning.realize, planning.prepare)
                 plan = schedule_python(wanted, noted, planner)
             else:
-                plan = planning.prepare(wanted, own)
+                plan = planning.prepare(wanted, own) or _between_routines(wanted, between)
             if plan is None:
                 return None
             inputs = [origins.get(n, ("constant", n)) for n in plan.leaves]
@@ -127,6 +127,17 @@ def prepare(
                 node.data = Buffer(0)
             outputs.append(origins.get(node, ("constant", node)))
     return plan, inputs, outputs
+
+
+def _between_routines(wanted: Sequence[Node], between: set[str]) -> Schedule | None:
+    """The plans around calls of matrix routines, where there are such calls alone."""
+    if "library" not in between or config.interpret:
+        return None
+    from lazyt.plan.control.schedules import schedule_library
+    from lazyt.plan.steps import Planner, call_levels
+
+    levels = call_levels(topological(wanted, lambda node: node.data is not None))
+    return schedule_library(wanted, levels, Planner(planning.realize, planning.prepare))
 
 
 def compute(plan: Plan, roots: Sequence[Node], origins: dict[Node, Origin]) -> None:

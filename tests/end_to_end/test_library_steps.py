@@ -220,3 +220,64 @@ def test_graph_text_names_the_routine() -> None:
 
     (node,) = ops.library("exp", ops.input_((2, 2), lazyt.float64))
     assert "library(%0) {routine=exp, mode=plain}" in print_graph([node])
+
+
+def test_a_captured_function_runs_plans_around_the_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    @lazyt.jit
+    def flow(x: lazyt.Tensor, empty: lazyt.Tensor) -> tuple[lazyt.Tensor, ...]:
+        first = linalg.matrix_exp(x * 0.5)
+        second = linalg.matrix_exp(first.mT - x)
+        values = linalg.matrix_exp(x.float()).double()
+        inverse = linalg.inv_ex(second.to(lazyt.complex128)).inverse
+        return first + second @ values, linalg.matrix_exp(empty), inverse.real
+
+    empty = lazyt.zeros(0, 2, 2, dtype=lazyt.float64)
+    for _ in range(3):
+        lazyt.realize(*flow(random(3, 3), empty))
+
+    def built(*given: Any) -> Any:
+        raise AssertionError("the graph was built again")
+
+    x = random(3, 3)
+    wanted = [value.numpy() for value in flow.function(x, empty)]
+    with monkeypatch.context() as patch:
+        patch.setattr("lazyt.plan.steps.run_calls", built)
+        timings: list[events.Timing] = []
+        patch.setattr(events, "watching", [timings])
+        found = [value.numpy() for value in flow(x, empty)]
+    for ours, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    names = [timing.note["name"] for timing in timings if timing.note["kind"] == "library"]
+    assert names.count("exp") == 3 and names.count("inv") == 1
+    with lazyt.config.override(exact=True), pytest.raises(lazyt.errors.ReproducibilityError):
+        lazyt.realize(*flow(x, empty))
+
+
+def test_a_captured_call_that_writes_leaves_what_it_read(by_library: None) -> None:
+    state = positive(3)
+
+    @lazyt.jit
+    def step(x: lazyt.Tensor) -> lazyt.Tensor:
+        state.copy_(linalg.inv(state + x))
+        return state.sum()
+
+    other = state.clone().realize()
+    for _ in range(5):
+        x = positive(3)
+        other = linalg.inv(other + x)
+        assert step(x).item() == other.sum().item()
+
+
+def test_the_gradient_of_a_determinant_calls_no_library_for_regular_matrices() -> None:
+    stack = lazyt.stack([positive(4), random(4, 4), lazyt.zeros(4, 4, dtype=lazyt.float64)])
+    stack[2, :3, :3] = positive(3)
+    singular = stack.detach().requires_grad_()
+    (found,) = lazyt.autograd.grad(linalg.det(singular).sum(), singular)
+    assert found is not None
+    wide = stack.numpy()
+    for number in range(2):
+        want = np.linalg.det(wide[number]) * np.linalg.inv(wide[number]).T
+        np.testing.assert_allclose(found[number].numpy(), want, rtol=1e-9, atol=1e-12)
+    corner = np.zeros((4, 4))
+    corner[3, 3] = np.linalg.det(wide[2, :3, :3])
+    np.testing.assert_allclose(found[2].numpy(), corner, rtol=1e-9, atol=1e-9)

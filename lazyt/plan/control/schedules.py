@@ -1,7 +1,9 @@
-"""Schedules: graphs with collectives or calls of Python, as captured functions run them.
+"""Schedules: graphs with collectives, calls of Python or of matrix routines, as captured functions
+run them.
 
 A schedule is a list of steps: a plan is run, a collective is started, a collective is waited for,
-Python is called. It is made once and run again and again on other leaves. Passes make it:
+Python or a routine is called. It is made once and run again and again on other leaves. Passes make
+it:
 
 ``gather_again`` (``resharding.py``) gathers parameters that ranks divide once for forward and once
 for backward.
@@ -31,12 +33,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lazyt import ops
 from lazyt.config import config
-from lazyt.ir.forms import place_of
+from lazyt.ir.forms import PLACED, place_of
 from lazyt.ir.graph import Node, rebuild, remake, topological
+from lazyt.ops import LIBRARY
 from lazyt.ops.leaves import CONST
 from lazyt.plan.control import collectives, python_calls
 from lazyt.plan.control.coalescing import Coalesced, coalesce
 from lazyt.plan.control.collectives import COLLECTIVE, Call, Realize, Started
+from lazyt.plan.control.library_calls import LibraryCall
 from lazyt.plan.control.resharding import gather_again, parts_of, windows
 from lazyt.plan.graph_keys import BETWEEN_PLANS
 from lazyt.plan.retention import find_retained
@@ -78,7 +82,7 @@ class Wait(NamedTuple):
 
 
 class Invoke(NamedTuple):
-    """Python is called.
+    """Python or a matrix routine is called.
 
     Attributes:
         call: what is called.
@@ -87,7 +91,7 @@ class Invoke(NamedTuple):
         fact: what the plan's notes say of it.
     """
 
-    call: PythonCall
+    call: PythonCall | LibraryCall
     operands: list[int]
     results: list[int]
     fact: dict[str, Any]
@@ -260,7 +264,7 @@ class Schedule:
             if isinstance(step, Invoke):
                 made = ", ".join("_" if slot < 0 else f"%{slot}" for slot in step.results)
                 read = ", ".join("_" if slot < 0 else f"%{slot}" for slot in step.operands)
-                lines.append(f"{number:3}  {made} = {step.call.name}({read})")
+                lines.append(f"{number:3}  {made} = {step.fact['name']}({read})")
                 continue
             call = self.calls[step.call]
             text = f"{call.text} over {call.group!r}"
@@ -363,6 +367,35 @@ def schedule_python(
         compute(groups[call][0].inputs)
         actions.append(("invoke", groups[call]))
         graph.known.update(groups[call])
+    compute(graph.roots)
+    return _Builder(graph, {}, planner).build(actions)
+
+
+def schedule_library(
+    roots: Sequence[Node], levels: Sequence[Sequence[Node]], planner: Planner
+) -> Schedule | None:
+    """How to compute ``roots``, different pending nodes of some size, on the host; None where other
+    calls between plans than of matrix routines stand in the way.
+
+    ``levels``: the calls that they depend on, those first that depend on no other (``call_levels``
+    of ``lazyt/plan/steps.py``). No leaf is written over, as a call may raise.
+    """
+    order = topological(roots, lambda node: node.data is not None)
+    calls = [call for level in levels for call in level]
+    if any(call.op is not LIBRARY for call in calls) or any(n.form < PLACED for n in order):
+        return None
+    graph = _Graph(order, roots, ())
+    actions: list[Action] = []
+
+    def compute(wanted: Iterable[Node]) -> None:
+        segment = graph.segment([node for node in wanted if 0 not in node.shape])
+        if segment is not None:
+            actions.append(("compute", segment))
+
+    for level in levels:
+        compute(item for call in level for item in call.inputs)
+        actions += [("routine", [call]) for call in level]
+        graph.known.update(level)
     compute(graph.roots)
     return _Builder(graph, {}, planner).build(actions)
 
@@ -562,7 +595,8 @@ class _Builder:
         reads = [_leaves_of(what) if kind == "compute" else set() for kind, what in actions]
         last = {leaf: place for place, leaves in enumerate(reads) for leaf in leaves}
         bases = [bottom(call.inputs[0]) for call in graph.calls]
-        bases += [bottom(i) for kind, what in actions if kind == "invoke" for i in what[0].inputs]
+        invoked = [what[0] for kind, what in actions if kind in ("invoke", "routine")]
+        bases += [bottom(item) for call in invoked for item in call.inputs]
         for node in [leaf for some in reads for leaf in some] + bases + graph.roots:
             if node.data is not None and node not in self._slots:
                 self._slots[node] = len(self._leaves)
@@ -580,6 +614,9 @@ class _Builder:
             elif kind == "invoke":
                 steps.append(self._invoked(what, count))
                 count += len(what[0].params.call.types)
+            elif kind == "routine":
+                steps.append(self._routine(what[0], count))
+                count += 1
             else:
                 segment: _Segment = what
                 owners = {
@@ -614,6 +651,13 @@ class _Builder:
             results[node.params.result] = self._slots[node] = first + node.params.result
         operands = [-1 if 0 in i.shape else self._slots[bottom(i)] for i in inputs]
         return Invoke(call, operands, results, python_calls.note(call, inputs, group[0].source))
+
+    def _routine(self, node: Node, slot: int) -> Invoke:
+        """The call of a matrix routine, whose result gets a slot."""
+        self._slots[node] = slot
+        call = LibraryCall(node)
+        operands = [-1 if 0 in i.shape else self._slots[bottom(i)] for i in node.inputs]
+        return Invoke(call, operands, [slot], call.fact)
 
     def _slot_of(self, leaf: Node) -> int:
         return self._slots[self._stand_ins.get(leaf, leaf)]
@@ -677,5 +721,5 @@ def _release_buffers(steps: Sequence[Step], results: Sequence[int]) -> list[list
 
 __all__ = [
     "Compute", "Invoke", "Schedule", "Start", "Wait", "bottom", "collectives_of",
-    "overlap_transfers", "place_collectives", "schedule", "schedule_python",
+    "overlap_transfers", "place_collectives", "schedule", "schedule_library", "schedule_python",
 ]  # fmt: skip
