@@ -215,6 +215,24 @@ def test_medians_and_nan() -> None:
     assert math.isnan(lt.tensor([]).median())
 
 
+@pytest.mark.parametrize("dtype", [lt.int64, lt.uint8, lt.float32, lt.bfloat16, lt.bool])
+def test_mode_says_where_its_value_occurs_last(dtype: lt.dtype) -> None:
+    lt.manual_seed(0)
+    rows = lt.randint(0, 5, (20, 33)).to(dtype)
+    values, places = rows.mode(1)
+    for row, value, place in zip(rows.tolist(), values.tolist(), places.tolist(), strict=True):
+        most = max(map(row.count, row))
+        assert value == min(x for x in row if row.count(x) == most)
+        assert place == max(i for i, x in enumerate(row) if x == value)
+
+
+def test_mode_among_nan_and_zeros_of_both_signs() -> None:
+    nan = float("nan")
+    values, places = lt.tensor([[nan, nan, nan], [nan, 2.0, nan], [-0.0, 1.0, 0.0]]).mode(1)
+    assert places.tolist() == [0, 1, 2]
+    assert values[0].isnan() and values[1:].tolist() == [2.0, 0.0]
+
+
 def test_mode_is_the_smallest_of_the_most_frequent() -> None:
     values, indices = lt.tensor([[2, 2, 1, 1, 3], [5, 4, 4, 5, 5]]).mode()
     assert values.tolist() == [1, 5] and indices.tolist() == [3, 4]

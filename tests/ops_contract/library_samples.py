@@ -43,6 +43,8 @@ def _routine(op: str, name: str, *operands: Node, mode: str = "plain") -> list[N
 
 _tall = np.array([[1.1, 0.3], [0.2, 1.7], [0.6, 0.9]])
 _pair = np.array([[[2.0, 0.3], [0.4, 1.5]], [[1.2, -0.5], [0.3, 2.1]]])
+
+
 def _missing(x: Node) -> Node:
     """That no matrix of ``x`` has an inverse."""
     return ops.broadcast_to(ops.constant(1, x.dtype), (*x.shape[:-2], 1, 1))

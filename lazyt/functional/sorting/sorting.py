@@ -251,11 +251,12 @@ def _pick(rows: Node, place: Node) -> tuple[Node, Node]:
 
 
 def _chosen(
-    input: Tensor, rows: Node, place: Node, axis: int, keepdim: bool, name: str,
+    input: Tensor, found: tuple[Node, Node], axis: int, keepdim: bool, name: str,
     out: Sequence[Tensor] | None, pack: type[return_types.Named],
 ) -> return_types.Named:  # fmt: skip
+    """The result of a function that finds a value and its position in each row."""
     rank = len(input.shape)
-    value, position = _pick(rows, place)
+    value, position = found
     nodes = (ops.cast(value, input.dtype), position)
     results = tuple(_reduced(node, axis, rank, keepdim) for node in nodes)
     return give_pair((results[0], results[1]), name, input, out, pack)
@@ -287,8 +288,8 @@ def kthvalue(
     if node.shape:
         _refuse_bool(node, "kthvalue_cpu")
     rows = rows_of(node, axis)
-    place = _one_each(rows, k - 1)
-    return _chosen(input, rows, place, axis, keepdim, "Kthvalue", out, return_types.kthvalue)
+    found = _pick(rows, _one_each(rows, k - 1))
+    return _chosen(input, found, axis, keepdim, "Kthvalue", out, return_types.kthvalue)
 
 
 def _refuse_bool(node: Node, kernel: str) -> None:
@@ -335,9 +336,9 @@ def _median(
     axis = _axis(node, dim, "median")
     _refuse_bool(node, "median_out")
     rows = rows_of(node, axis)
-    place = _median_place(rows, ignore_nan)
+    found = _pick(rows, _median_place(rows, ignore_nan))
     pack = return_types.nanmedian if ignore_nan else return_types.median
-    return _chosen(input, rows, place, axis, keepdim, f"{title}Backward1", out, pack)
+    return _chosen(input, found, axis, keepdim, f"{title}Backward1", out, pack)
 
 
 # What PyTorch's conversion makes of NaN, the median of nothing; 0 for other types.
@@ -410,15 +411,23 @@ def run_starts(rows: Node) -> Node:
     return ops.concat([first, changed], rank - 1)
 
 
-def _mode_place(rows: Node) -> Node:
-    """Where the most frequent value stands last in a sorted row, the smallest of several."""
+def _most_frequent(rows: Node) -> tuple[Node, Node]:
+    """The most frequent value of each row, the smallest of several, and where it occurs last; in a
+    row of NaN the first. The order of the row, which takes longer than sorting, is not needed."""
     last = len(rows.shape) - 1
-    sorted_rows = ops.sort("values", rows)
+    plain = ops.detach(rows)
+    ordered = ops.sort("values", plain)
     place = ops.positions(rows.shape, [int(a == last) for a in range(last + 1)])
     zero = constant_of(0, int64)
-    starts = ops.scan("max", choose(run_starts(sorted_rows), place, zero, int64), last)
+    starts = ops.scan("max", choose(run_starts(ordered), place, zero, int64), last)
     length = ops.apply("sub", place, starts)
-    return ops.reshape(ops.arg_reduce("argmax", length, last), (*rows.shape[:-1], 1))
+    each = (*rows.shape[:-1], 1)
+    longest = ops.reshape(ops.arg_reduce("argmax", length, last), each)
+    value = ops.pick_rows(ordered, longest)
+    same = ops.apply("eq", *(ops.cast(n, rows.dtype.compute) for n in (plain, value)))
+    position = ops.reduce_("max", choose(same, place, zero, int64), (last,))
+    position = ops.reshape(position, each)
+    return ops.pick_rows(rows, position) if rows.needs_grad else value, position
 
 
 @function(
@@ -434,8 +443,8 @@ def mode(
     node = require_tensor(input, "mode").node
     axis = _axis(node, dim, "mode")
     rows = rows_of(node, axis)
-    place = _mode_place(ops.detach(rows)) if rows.size else _one_each(rows, 0)
-    return _chosen(input, rows, place, axis, keepdim, "Mode", out, return_types.mode)
+    found = _most_frequent(rows) if rows.size else (_one_each(rows, 0),) * 2
+    return _chosen(input, found, axis, keepdim, "Mode", out, return_types.mode)
 
 
 # --------------------------------------------------------------------------------- quantiles
