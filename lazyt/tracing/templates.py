@@ -102,9 +102,7 @@ def prepare(
                 from lazyt.plan.steps import Planner
 
                 planner = Planner(planning.realize, planning.prepare)
-
-                calls = collectives_of(roots, noted)
-                plan = schedule(wanted, calls, own, planner)
+                plan = schedule(wanted, collectives_of(roots, noted), own, planner)
             elif has_python:
                 from lazyt.plan.control.schedules import schedule_python
                 from lazyt.plan.steps import Planner
@@ -112,7 +110,14 @@ def prepare(
                 planner = Planner(planning.realize, planning.prepare)
                 plan = schedule_python(wanted, noted, planner)
             else:
-                plan = planning.prepare(wanted, own) or _between_routines(wanted, between)
+                plan = planning.prepare(wanted, own)
+                if plan is None and "library" in between and not config.interpret:
+                    from lazyt.plan.control.schedules import schedule_library
+                    from lazyt.plan.steps import Planner, call_levels
+
+                    levels = call_levels(topological(wanted, lambda node: node.data is not None))
+                    planner = Planner(planning.realize, planning.prepare)
+                    plan = schedule_library(wanted, levels, planner)
             if plan is None:
                 return None
             inputs = [origins.get(n, ("constant", n)) for n in plan.leaves]
@@ -127,17 +132,6 @@ def prepare(
                 node.data = Buffer(0)
             outputs.append(origins.get(node, ("constant", node)))
     return plan, inputs, outputs
-
-
-def _between_routines(wanted: Sequence[Node], between: set[str]) -> Schedule | None:
-    """The plans around calls of matrix routines, where there are such calls alone."""
-    if "library" not in between or config.interpret:
-        return None
-    from lazyt.plan.control.schedules import schedule_library
-    from lazyt.plan.steps import Planner, call_levels
-
-    levels = call_levels(topological(wanted, lambda node: node.data is not None))
-    return schedule_library(wanted, levels, Planner(planning.realize, planning.prepare))
 
 
 def compute(plan: Plan, roots: Sequence[Node], origins: dict[Node, Origin]) -> None:
