@@ -5,7 +5,7 @@
 //@ base
 #ifndef LZ_FN
 #define LZ_FN static inline __attribute__((always_inline, unused))
-// Functions with loops do not vectorise; copies of them cost the compiler much time.
+// Functions with loops do not vectorise; copies cost the compiler much time.
 #define LZ_LONG_FN static __attribute__((noinline, unused))
 // Those that a thread of a GPU has to itself are part of its kernel, which knows their extents.
 #define LZ_STEPS_FN LZ_LONG_FN
@@ -48,8 +48,8 @@
 #define LZ_RINT_F64(x) __builtin_rint(x)
 #endif
 #endif
-// Before registers are given out, gcc puts the instructions of a long expression in an order in which
-// they wait less for each other; only where there are 32 registers, with 16 it spills them.
+// Before it gives out registers, gcc orders the instructions of a long expression so that
+// they wait less for each other; only where there are 32 registers: with 16 it spills them.
 #if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
 #define LZ_ORDERED __attribute__((optimize("schedule-insns")))
 #else

@@ -284,7 +284,6 @@ LZ_FN lz_la_v_@S lz_la_first_zero_@S(lz_i64 count, lz_i64 n, lz_la_c_@S a) {
 
 //@ lz_la_lu_@S [floats]
 LZ_STEPS_FN void lz_la_lu_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_p_@S at) {
-  typedef lz_la_v_@S V;
   const lz_i64 count = m < n ? m : n;
   lz_la_p_@S x = at + m * n, pivots = x + m * n, order = pivots + count;
   (void)k, (void)mode;
@@ -421,7 +420,6 @@ LZ_STEPS_FN void lz_la_orthogonal_@S(lz_i64 m, lz_i64 n, lz_i64 columns, lz_la_c
 
 //@ lz_la_qr_@S [floats]
 LZ_STEPS_FN void lz_la_qr_@S(lz_i64 m, lz_i64 n, lz_i64 k, int mode, lz_la_p_@S at) {
-  typedef lz_la_v_@S V;
   const lz_i64 least = m < n ? m : n, columns = mode == 1 ? m : least;
   lz_la_p_@S q = at + m * n, r = q + m * columns, taus = r + columns * n;
   (void)k;
@@ -705,15 +703,19 @@ LZ_LONG_FN void lz_la_batch_@S(lz_la_routine_@S routine, lz_i64 batch, lz_i64 m,
 
 //@ lz_la_fetch_@S [floats]
 // On a GPU: the numbers of one matrix to where a thread has them.
+#ifdef __cplusplus
 LZ_FN void lz_la_fetch_@S(lz_i64 count, const lz_@S *from, lz_la_p_@S to) {
   for (int i = 0; i < count; i++) to[i] = from[i];
 }
+#endif
 
 //@ lz_la_leave_@S [floats]
 // And its results from there.
+#ifdef __cplusplus
 LZ_FN void lz_la_leave_@S(lz_i64 count, lz_la_c_@S from, lz_@S *to) {
   for (int i = 0; i < count; i++) to[i] = *lz_la_number_@S(from, i, 0);
 }
+#endif
 
 //@ lz_la_strided_@S [floats]
 // Numbers in memory that are `distance` apart.
