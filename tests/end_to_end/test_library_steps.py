@@ -222,6 +222,7 @@ def test_graph_text_names_the_routine() -> None:
     assert "library(%0) {routine=exp, mode=plain}" in print_graph([node])
 
 
+@pytest.mark.lazy
 def test_a_captured_function_runs_plans_around_the_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     @lazyt.jit
     def flow(x: lazyt.Tensor, empty: lazyt.Tensor) -> tuple[lazyt.Tensor, ...]:
