@@ -38,7 +38,7 @@ def test_each_number_of_an_operation_is_a_size_or_says_which_axes() -> None:
         "call",
         # of collectives, which do too
         "group", "rank", "size", "number", "sent", "received", "root",
-        "lane", "groups", "ranks", "parts", "reduction", "written",
+        "lane", "groups", "ranks", "parts", "reduction", "resharded", "written",
     }  # fmt: skip
     names = {name for op in map(OPS.get, list(OPS)) for name in field_names(op.params) or ()}
     axes = {name for name in names if dynamic_shapes._AXES.search(f"{name}=(0, 1)")}
