@@ -26,7 +26,7 @@ from lazyt.ir.dtypes import float32, float64
 from lazyt.ir.factorizations.sizes import is_kernel
 from lazyt.ir.graph import Node, Type, make
 from lazyt.ops import builders as build
-from lazyt.ops.compositions import batch_all, zeros_like
+from lazyt.ops.compositions import batch_all, exclusive_product, zeros_like
 from lazyt.ops.matrix_algebra import (
     above,
     adjoint,
@@ -147,13 +147,18 @@ def _inv_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
 
 
 def _slopes_of_det(a: Node, size: Node) -> Node:
-    """The derivative of the determinant ``size``: it times the inverse, transposed. Only matrices
-    that have no inverse need singular values."""
-    inverse, info = library("inv", a)
-    regular = build.apply("eq", real(info), build.constant(0, real(info).dtype))
-    (singular,) = library("cofactors", a, column(column(info)))
+    """The derivative of the determinant ``size``: it times the inverse, transposed. Only singular
+    matrices need singular values, and one number alone is its determinant."""
+    if a.shape[-1] == 1:
+        return build.broadcast_to(build.constant(1, a.dtype), a.shape)
+    zero = build.constant(0, size.dtype)
+    regular = column(column(build.apply("ne", size, zero)))
+    # Gradients of what is not chosen are finite, too.
+    inverse = library("inv", build.apply("where", regular, a, identity(a)))[0]
+    missing = build.apply("where", regular, *[build.constant(x, real(size).dtype) for x in (0, 1)])
+    (singular,) = library("cofactors", a, missing)
     slopes = times(column(column(size)), transpose(inverse))
-    return build.apply("where", column(column(regular)), slopes, singular)
+    return build.apply("where", regular, slopes, singular)
 
 
 def _det_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
@@ -166,20 +171,31 @@ def _det_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
     return [build.reshape(change, parts[0].shape)]
 
 
-def _second_minors(node: Node, cofactors: Node, change: Node) -> Node:
-    """The differential of the cofactors, which is symmetric in the two directions."""
-    (size,) = library("det", node.inputs[0])
-    along = times(total(times(cofactors, change)), cofactors)
-    across = product(cofactors, transpose(change), cofactors)
-    return build.apply("div", minus(along, across), column(column(size)))
+def _second_minors(node: Node, change: Node) -> Node:
+    """The differential of the cofactors of singular matrices, which is symmetric in the two
+    directions: where a matrix is diagonal, products of all but two of its numbers."""
+    a, missing = node.inputs
+    chosen = build.apply("ne", missing, build.constant(0, missing.dtype))
+    u, s, vh, *_ = library("svd", build.apply("where", chosen, a, identity(a)), mode="reduced")
+    turns = times(library("det", u)[0], library("det", vh)[0])
+    moved = product(adjoint(u), change, adjoint(vh))
+    sizes = build.broadcast_to(like(row(s), moved), moved.shape)
+    others = plus(minus(sizes, only_diagonal(sizes)), identity(sizes))
+    axis = len(others.shape) - 1
+    ahead = build.flip(exclusive_product(build.flip(others, (axis,)), axis), (axis,))
+    pairs = times(exclusive_product(others, axis), ahead)
+    pairs = minus(pairs, only_diagonal(pairs))
+    along = build.reduce_("sum", times(pairs, row(diagonal(moved))), (axis,))
+    found = minus(matrix_of(along), times(pairs, transpose(moved)))
+    return times(column(column(turns)), product(build.conj(u), found, build.conj(vh)))
 
 
 def _cofactors_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
-    return [build.conj(_second_minors(node, parts[0], build.conj(given[0]))), None]
+    return [build.conj(_second_minors(node, build.conj(given[0]))), None]
 
 
 def _cofactors_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
-    return [None if tangents[0] is None else _second_minors(node, parts[0], tangents[0])]
+    return [None if tangents[0] is None else _second_minors(node, tangents[0])]
 
 
 def _slogdet_vjp(node: Node, parts: Parts, given: Parts) -> Moves:

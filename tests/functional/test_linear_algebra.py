@@ -78,3 +78,29 @@ def test_facts_of_a_repeated_matrix_have_its_own_batch() -> None:
     found = lazyt.linalg.lstsq(a, b, driver="gelsd")
     assert (found.solution.shape, found.residuals.shape) == ((2, 3, 2), (2, 2))
     assert (found.rank.tolist(), found.singular_values.shape) == ([3], (1, 3))
+
+
+@pytest.mark.parametrize(
+    ("matrix", "wanted"),
+    [
+        ([[1.0, 2.0], [2.0, 4.0]], [[4.0, -3.0], [-2.0, 1.0]]),
+        ([[0.0, 0.0], [0.0, 0.0]], [[4.0, -3.0], [-2.0, 1.0]]),
+        ([[1 + 1j, 2.0], [2 + 2j, 4.0]], [[4.0, -3.0], [-2.0, 1.0]]),
+        (  # of which the second is regular
+            [[[1.0, 2.0], [2.0, 4.0]], [[1.0, 2.0], [3.0, 4.0]]],
+            [[[4.0, -3.0], [-2.0, 1.0]], [[8.0, -7.0], [-6.0, 5.0]]],
+        ),
+        (
+            [[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [1.0, 0.0, 1.0]],
+            [[-7.0, 26.0, -17.0], [4.0, -14.0, 8.0], [-3.0, 6.0, -3.0]],
+        ),
+    ],
+)
+def test_second_derivatives_of_determinants_of_singular_matrices(matrix: Any, wanted: Any) -> None:
+    # Those of a determinant are minors, which a matrix without an inverse has as well.
+    dtype = lazyt.complex128 if "j" in str(matrix) else lazyt.float64
+    a = lazyt.tensor(matrix, dtype=dtype, requires_grad=True)
+    (first,) = lazyt.autograd.grad(lazyt.linalg.det(a).real.sum(), a, create_graph=True)
+    weights = lazyt.arange(1, 1 + a.numel(), dtype=lazyt.float64).reshape(a.shape)
+    (second,) = lazyt.autograd.grad((first * weights).real.sum(), a)
+    np.testing.assert_allclose(second.numpy(), np.asarray(wanted), rtol=1e-9, atol=1e-12)
