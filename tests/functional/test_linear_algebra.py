@@ -103,4 +103,5 @@ def test_second_derivatives_of_determinants_of_singular_matrices(matrix: Any, wa
     (first,) = lazyt.autograd.grad(lazyt.linalg.det(a).real.sum(), a, create_graph=True)
     weights = lazyt.arange(1, 1 + a.numel(), dtype=lazyt.float64).reshape(a.shape)
     (second,) = lazyt.autograd.grad((first * weights).real.sum(), a)
+    assert second is not None
     np.testing.assert_allclose(second.numpy(), np.asarray(wanted), rtol=1e-9, atol=1e-12)
