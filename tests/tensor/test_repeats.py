@@ -31,6 +31,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         return make(request, *rest)
 
     planning.clear()
+    graph_keys.forget_unused(0)  # how many graphs are new says how far cuts are apart
     monkeypatch.setattr(planning, "_make", counted)
     monkeypatch.setattr(pending, "_repeats", pending._Repeats())
     with lt.config.override(max_pending_nodes=400):
@@ -271,7 +272,7 @@ def branches(module: Any, steps: int) -> list[Any]:
 @pytest.mark.filterwarnings("error::lazyt.handle.pending.LongGraphWarning")
 @pytest.mark.parametrize(("program", "size"), [(triangle, 50), (branches, 2500)])
 def test_loops_that_nearly_repeat_themselves_are_cut_at_landmarks(program: Any, size: int) -> None:
-    with lt.config.override(max_pending_nodes=4000):
+    with lt.config.override(max_pending_nodes=4000, tier=0):
         pending.budget.renew()
         events.forget()
         found = [item.tolist() for item in program(lt, size)]
@@ -291,7 +292,7 @@ def test_loops_that_nearly_repeat_themselves_are_cut_at_landmarks(program: Any, 
 
 @graphs
 def test_landmarks_are_forgotten_behind_their_loop() -> None:
-    with lt.config.override(max_pending_nodes=4000):
+    with lt.config.override(max_pending_nodes=4000, tier=0):
         pending.budget.renew()
         branches(lt, 2000)
         assert pending._repeats.landmarks
