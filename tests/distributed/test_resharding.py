@@ -123,6 +123,7 @@ def _gathers(node: Node) -> set[int]:
     return {n.params.resharded for n in order if n.op is COLLECTIVE and n.data is None} - {0}
 
 
+@pytest.mark.lazy
 def test_where_second_gathers_stand() -> None:
     dist.init_process_group("gloo", rank=0, world_size=1)
     try:
@@ -145,6 +146,7 @@ def test_where_second_gathers_stand() -> None:
         dist.destroy_process_group()
 
 
+@pytest.mark.lazy
 def test_a_module_computes_when_those_inside_have() -> None:
     dist.init_process_group("gloo", rank=0, world_size=1)
     try:
