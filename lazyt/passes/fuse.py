@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from lazyt.ir.graph import Node, source_text
 from lazyt.ir.group import Group, Index, Part
-from lazyt.ir.index import Axis
+from lazyt.ir.index import Axis, variable
 from lazyt.passes.probe import Probe
 from lazyt.passes.targets import READ_LIMIT, Targets, is_pointwise
 
@@ -86,7 +86,7 @@ class _Fusion:
         for other in candidates:
             pair = sorted((self.home[node], other), key=lambda g: -len(g.parts))
             if pair[0] is not pair[1] and other.number in self.alive and self._mergeable(*pair):
-                self._merge(*pair)
+                self._merge(pair[0], pair[1], "two kernels over the same rows were joined")
 
     def _candidates(self, node: Node) -> list[Group]:
         """Groups that compute what the node reads, latest first, then groups that read the same."""
@@ -241,7 +241,7 @@ class _Fusion:
         place = other.parts[part].place(read.shape, extent)
         return part == 0 and all(at == place for at in group.places.get(read, ()))
 
-    def _merge(self, group: Group, other: Group) -> None:
+    def _merge(self, group: Group, other: Group, why: str) -> None:
         """Moves everything of ``other`` into ``group``."""
         first, second = group.parts[0], other.parts[0]
         order = self.place
@@ -268,7 +268,7 @@ class _Fusion:
             self.touched[read] = [group if g is other else g for g in self.touched[read]]
         self.alive.discard(other.number)
         self.reach.merge(group, other)
-        group.reasons.append("two kernels over the same rows were joined")
+        group.reasons.append(why)
 
     # ------------------------------------------------------------ legality
 
@@ -356,8 +356,33 @@ class _Fusion:
             group.head = node
             reads: Reads = {r: set() for i in node.inputs for r in self._natural_reads(i)}
             self._enter(node, group, 0, "full", reads)
+            if name == "scatter":
+                self._scan_along(node, group)
             admitted = True
         assert admitted
+
+    def _scan_along(self, node: Node, group: Group) -> None:
+        """Moves a scan into a scatter's kernel where it says to which place each step writes: one
+        loop does both, as counts of what is kept and its places are found."""
+        base, index, updates = node.inputs
+        scans = [i for i in self._natural_reads(index) if i.op.name == "scan"]
+        if len(scans) != 1 or not len(base.shape) == len(scans[0].shape) == len(index.shape) == 1:
+            return
+        (scan,) = scans
+        other = self.home[scan]
+        if scan in self._natural_reads(base) | self._natural_reads(updates):
+            return
+        if scan.shape != index.shape or len(group.reads | other.reads) > GROUP_READS:
+            return
+        step = (variable(Axis("s", index.shape[0])),)
+        if any(item is scan and at != step for item, at, _ in self._probe(node, index, step).reads):
+            return
+        homes = [self.home[item] for item in group.reads if item in self.home]
+        if any(home is not other and self.reach.depends(home, other) for home in homes):
+            return
+        if self.policy is not None and not self.policy(scan, group):
+            return
+        self._merge(group, other, "the scan says where the scatter writes: one loop does both")
 
     def _new(self, kind: str, part: Part) -> Group:
         group = Group(kind, len(self.groups), [part])

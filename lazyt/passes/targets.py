@@ -93,7 +93,8 @@ class Targets:
                     break
                 if node.op.name == "map":
                     last = node
-            if last is not None:
+            leads = node.op.name == "scatter" and node.inputs[1] is last and head.op.name == "scan"
+            if last is not None and not leads:  # a scatter's loop folds what says where it writes
                 self.chosen.setdefault(last, f"ends the chain after a {head.op.name}")
 
     def readers(self, node: Node) -> set[Node]:

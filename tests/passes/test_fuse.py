@@ -113,6 +113,49 @@ def test_updates_scatters_and_scans_stand_alone() -> None:
     assert kinds(ops.apply("exp", written)) == ["scatter", "scan", "update", "map"]
 
 
+def repeated(number: Node, times: int) -> Node:
+    """A vector of one number."""
+    return ops.expand(ops.reshape(number, (1,)), (times,))
+
+
+def counted(shift: int = 0) -> tuple[Node, Node, Node]:
+    """A running count, and what is written to the places that it gives; the elements."""
+    steps, elements = ops.input_((40,), int64), leaf(40)
+    count = ops.scan("sum", steps, 0)
+    places = ops.apply("sub", count, repeated(ops.constant(1, int64), 40))
+    if shift:
+        places = ops.flip(places, (0,))
+    return count, ops.scatter(leaf(60), places, elements, 0, "set"), elements
+
+
+def test_a_scan_that_says_where_a_scatter_writes_is_in_its_loop() -> None:
+    count, written, elements = counted()
+    (group,) = fused(written)
+    assert (group.kind, group.head, group.stored) == ("scatter", written, [written])
+    assert set(group.members) == {count, written}
+    assert elements in group.reads
+    assert count not in group.reads
+    (group,) = fused(written, count)
+    assert group.stored == [count, written]
+    assert kinds(
+        ops.apply("add", written, repeated(ops.cast(ops.reduce_("max", count, (0,)), float32), 60))
+    ) != ["scatter"]
+
+
+def test_a_scan_whose_steps_are_others_than_the_scatters_is_not() -> None:
+    _, turned, _ = counted(1)
+    assert kinds(turned)[0] == "scan"
+    steps = ops.input_((40,), int64)
+    count = ops.scan("sum", steps, 0)
+    same = ops.scatter(ops.input_((60,), int64), count, count, 0, "set")
+    assert kinds(same) == ["scan", "scatter"]
+    before = repeated(ops.reduce_("sum", count, (0,)), 60)
+    waits = ops.scatter(ops.apply("abs", before), count, steps, 0, "set")
+    assert "scan" in kinds(waits)
+    table = ops.scatter(leaf(60, 3), count, leaf(40, 3), 0, "set")
+    assert kinds(table) == ["scan", "scatter"]
+
+
 def test_empty_values_take_no_kernel() -> None:
     assert kinds(ops.apply("exp", leaf(0, 3))) == []
 

@@ -77,6 +77,7 @@ class Expressions:
         self._numbered: dict[int, int] = {}
         self._tests: list[ct.Node] = []
         self._in_row = False
+        self.steps_in_order = False
 
     def prelude(self, function: str, *arguments: ct.Node) -> ct.Node:
         """A call of a prelude function, remembered for the section list."""
@@ -248,6 +249,9 @@ class Expressions:
         kind = expr.args[0].dtype.compute
         # Bounds that keep indices inside of their axis stay where a proof can see them.
         bound = kind is int64 and fn.name in ("minimum", "maximum")
+        if bound and self.steps_in_order and (clamped := _clamped(expr)) is not None:
+            index, top = clamped
+            return self.prelude("lz_clamp_index_i64", self.value(index), self.number(top, kind))
         arguments = [
             self.number(real_number(a.value), kind)
             if bound and isinstance(a, Const)
@@ -426,3 +430,14 @@ def compute_type(dtype: DType) -> str:
 def is_positional(r: Reduce) -> bool:
     """Whether a reduction gives a position instead of a value."""
     return r.kind in ("argmax", "argmin")
+
+
+def _clamped(expr: Call) -> tuple[Expr, float] | None:
+    """An index that is kept from 0 to a number, and that number, if an expression is that."""
+    inner, low = expr.args
+    if expr.fn.name != "maximum" or not isinstance(inner, Call) or inner.fn.name != "minimum":
+        return None
+    index, top = inner.args
+    if not (isinstance(low, Const) and isinstance(top, Const)) or low.value != 0:
+        return None
+    return index, real_number(top.value)

@@ -127,6 +127,7 @@ class PhasePrinter:
     def _stages(self) -> Trees:
         out: Trees = []
         for stage in self.phase.stages:
+            self.e.steps_in_order = stage.sequential and not self.vector
             if stage.axis is None:
                 out += self._straight(stage)
             elif any(isinstance(s, Scan) for s in stage.body):
@@ -135,6 +136,7 @@ class PhasePrinter:
                 out += self._reduction(stage, stage.axis)
             else:
                 out += self._plain(stage, stage.axis)
+            self.e.steps_in_order = False
         return out
 
     def _over_run(self, body: Trees, simd: bool = True, index: bool = True) -> Trees:

@@ -311,6 +311,11 @@ class Emitter(Walker):
         self.folded[node] = (value, place)
         return value
 
+    def define_running(self, name: str, dtype: DType) -> Var:
+        """Declares the name of what a scan has come to, at each step of the loop."""
+        self._level[name] = (0, True)
+        return Var(name, dtype)
+
     def traits(self, expr: Expr) -> tuple[int, bool]:
         """(level of the reductions it needs, whether it depends on the inner axis)."""
         level, inner = 0, False

@@ -8,7 +8,7 @@ from lazyt.codegen.lower.emitter import Buffers, Emitter
 from lazyt.ir.dtypes import int64, running_dtype
 from lazyt.ir.graph import Node
 from lazyt.ir.group import Group
-from lazyt.ir.index import Axis, Linear, Var, datum, delinearize, variable
+from lazyt.ir.index import Axis, Linear, datum, delinearize, variable
 from lazyt.ir.kernel import ContractPhase, Phase, Scan, Stage, Store
 from lazyt.ir.scalar import call, const
 
@@ -116,6 +116,9 @@ def lower_scatter(group: Group, buffers: Buffers, in_place: bool) -> list[Phase]
     right = tuple(variable(a) for a in after)
     emitter = Emitter(buffers, (), steps, keep=False)
     emitter.stage = 1
+    for scan in group.members:
+        if scan is not node:
+            _fold_along(emitter, scan, where)
     position = emitter.evaluate(index, (*left[:batch], *where))
     extent = base.shape[axis]
     wide = call("minimum", call("cast", position, dtype=int64), const(max(extent - 1, 0), int64))
@@ -134,21 +137,29 @@ def lower_scatter(group: Group, buffers: Buffers, in_place: bool) -> list[Phase]
     return phases
 
 
+def _fold_along(emitter: Emitter, node: Node, place: tuple[Linear, ...]) -> None:
+    """The statements of a scan at ``place``, one step of the emitter's loop."""
+    source, kind = node.inputs[0], node.params.kind
+    dtype = running_dtype(kind, node.dtype)
+    value = call("cast", emitter.evaluate(source, place), dtype=dtype)
+    emitter.place(Scan("running", kind, value, dtype), 0, True)
+    found = call("cast", emitter.define_running("running", dtype), dtype=node.dtype)
+    emitter.folded[node] = found, place
+    if node in emitter.buffers.stored:
+        emitter.place(Store(emitter.buffers.of(node).name, place, found), 0, True)
+
+
 def lower_scan(group: Group, buffers: Buffers) -> list[Phase]:
     """A running fold along one axis; the other axes run in parallel."""
     node = group.head
     assert node is not None
-    source, axis = node.inputs[0], node.params.axis
+    axis = node.params.axis
     axes = tuple(Axis(f"i{n}", extent) for n, extent in enumerate(node.shape))
     inner = axes[axis]
     emitter = Emitter(buffers, (), inner, keep=False)
     emitter.stage = 1
     place = tuple(variable(a) for a in axes)
-    dtype = running_dtype(node.params.kind, node.dtype)
-    value = call("cast", emitter.evaluate(source, place), dtype=dtype)
-    emitter.loops.setdefault(1, []).append(Scan("running", node.params.kind, value, dtype))
-    found = call("cast", Var("running", dtype), dtype=node.dtype)
-    emitter.loops[1].append(Store(buffers.of(node).name, place, found))
+    _fold_along(emitter, node, place)
     head = emitter.straight.get(0)
     stages = [Stage(None, tuple(head))] if head else []
     stages.append(Stage(inner, tuple(emitter.loops[1]), sequential=True))

@@ -140,6 +140,14 @@ LZ_FN lz_@S lz_maximum_@S(lz_@S x, lz_@S y) { return x > y ? x : y; }
 //@ lz_minimum_@S [ints b8]
 LZ_FN lz_@S lz_minimum_@S(lz_@S x, lz_@S y) { return x < y ? x : y; }
 
+//@ lz_clamp_index_@S [i64]
+// lz_maximum(lz_minimum(x, top), 0) for loops in order: one test that always holds, where gcc
+// takes both for vectors' instructions.
+LZ_FN lz_@S lz_clamp_index_@S(lz_@S x, lz_@S top)
+{
+  return (lz_u64) x <= (lz_u64) top ? x : x < 0 ? 0 : top;
+}
+
 //@ lz_fma_@S [floats] ulp=0
 // One rounding on every machine: where no instruction does it, the builtin calls libm.
 #ifdef LZ_FUSED

@@ -268,6 +268,10 @@ class Values:
             options = [a if isinstance(a, Form) else self.anything(name) for a in arguments]
             forms = tuple(o for o in options if o is not None)
             return self.facts.choice(forms, name == "lz_minimum_i64")
+        if name == "lz_clamp_index_i64":
+            options = [a if isinstance(a, Form) else self.anything(name) for a in arguments]
+            below = self.facts.choice(tuple(o for o in options if o is not None), True)
+            return self.facts.choice((below, number(0)), False) if below is not None else None
         if name in ("lz_floordiv_i64", "lz_mod_i64"):
             value, by = arguments
             if isinstance(value, Form) and isinstance(by, Form) and not by.terms and by.const > 0:

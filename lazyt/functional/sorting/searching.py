@@ -454,13 +454,23 @@ class _Runs:
     def values(self, row: Node) -> Node:
         """The first element of each run of ``row``, which was not sorted and has no gradient.
 
-        Each element is written to the place of its run, the last one first.
+        Each element is written to the place of its run: the last one first, as equal floats may
+        have other bits.
         """
-        base = expand_to(constant_of(0, row.dtype), (count_true(self.starts),))
-        if not row.size:
-            return base
-        numbers, elements = (ops.flip(x, (0,)) for x in (_run_numbers(self.starts), row))
-        return ops.scatter(base, numbers, elements, 0, "set")
+        count, size = count_true(self.starts), row.size
+        if size < 2:
+            return row
+        later = ops.cast(ops.slice_(self.starts, (1,), (size - 1,), (1,)), int64)
+        # All places begin with what is in the first run, or the last, and is not written.
+        if row.dtype.kind not in "fc":
+            base = expand_to(ops.slice_(row, (0,), (1,), (1,)), (count,))
+            elements = ops.slice_(row, (1,), (size - 1,), (1,))
+            return ops.scatter(base, ops.scan("sum", later, 0), elements, 0, "set")
+        base = expand_to(ops.slice_(row, (size - 1,), (1,), (1,)), (count,))
+        behind = ops.scan("sum", ops.flip(later, (0,)), 0)
+        places = mapped(_SUB, (ops.constant(count - 1, int64), behind), int64, None)
+        elements = ops.flip(ops.slice_(row, (0,), (size - 1,), (1,)), (0,))
+        return ops.scatter(base, places, elements, 0, "set")
 
     def sources(self) -> Node:
         """The original position of the first element of each run."""

@@ -19,7 +19,7 @@ extern "C" __global__ void __launch_bounds__(256) lz_kernel_p1(const lz_f32 *res
     const int j0 = point_;
     for (int s = 0; s < 6; s++)
     {
-      const lz_i64 v1 = lz_maximum_i64(lz_minimum_i64(x2[s], (lz_i64) 9), (lz_i64) 0);
+      const lz_i64 v1 = lz_clamp_index_i64(x2[s], (lz_i64) 9);
       y1[j0 + (v1 * 4)] = y1[j0 + (v1 * 4)] + x3[j0 + (s * 4)];
     }
 
