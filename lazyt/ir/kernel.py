@@ -59,7 +59,8 @@ class Store:
     """Writes an element of a buffer, where all guards hold.
 
     ``combine`` None overwrites; ``add``, ``mul``, ``maximum`` or ``minimum`` folds into what is
-    there (scatter). A combining or data-dependent store must stand in a sequential phase axis.
+    there (scatter). A combining or data-dependent store must stand in a sequential phase axis,
+    unless any order gives the same (``is_exact``): then the target makes it in one piece.
     """
 
     buffer: str
@@ -67,6 +68,11 @@ class Store:
     value: Expr
     guards: tuple[Guard, ...] = ()
     combine: str | None = None
+
+
+def is_exact(combine: str | None, dtype: DType) -> bool:
+    """Whether any order of stores that combine gives the same bits."""
+    return combine in ("add", "mul", "maximum", "minimum") and dtype.kind in "iu"
 
 
 @dataclass(frozen=True)

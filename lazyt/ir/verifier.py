@@ -46,6 +46,7 @@ from lazyt.ir.kernel import (
     Stage,
     Statement,
     Store,
+    is_exact,
 )
 from lazyt.ir.printer import (
     defined_type,
@@ -415,7 +416,9 @@ class _Checker:
         if item.combine not in _COMBINE:
             self.complain(f"unknown combination {item.combine!r}")
         loose = any(data_of(i) for i in item.index)
-        if (loose or item.combine) and not (self.stage and self.stage.sequential):
+        exact = buffer is not None and is_exact(item.combine, buffer.dtype)
+        in_order = self.stage is not None and self.stage.sequential
+        if (loose or item.combine) and not (in_order or exact):
             what = "combining" if item.combine else "data-dependent"
             self.complain(f"a {what} store needs a sequential stage")
 

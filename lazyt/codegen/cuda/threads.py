@@ -46,6 +46,9 @@ Trees = list[ct.Node]
 
 #: Threads of a block when every thread has a point of its own.
 THREADS = 256
+#: Points up to which those that run in order are spread over multiprocessors, a warp on each: what
+#: takes their time is waiting.
+FEW_POINTS = 1 << 13
 #: Points from which a thread takes several, so that more loads are in flight.
 MANY_POINTS = 1 << 20
 #: How many it takes then, a block apart, when they cannot be adjacent.
@@ -91,6 +94,8 @@ class ThreadPhase(PhasePrinter):
         self.width = vector_width(phase, expressions) if many else 1
         self.repeat = POINTS_PER_THREAD if many and self.width == 1 else 1
         self.most_blocks = most_blocks
+        if is_ordered(phase) and self.points <= FEW_POINTS:
+            self.threads = LANES
 
     @property
     def tiles(self) -> int:
@@ -170,6 +175,22 @@ class ThreadPhase(PhasePrinter):
         self.e.elements.clear()
         body = [*out, *before, ct.pragma("unroll"), loop, *after]
         return self._point(ct.call("lz_thread", ()), self.points // self.width, body)
+
+    def _simple(self, statement: Statement) -> Trees:
+        """A Let or Store at the current point; what other points combine, too, in one piece."""
+        if isinstance(statement, Store) and statement.combine and not self.e.steps_in_order:
+            return self._combine(statement)
+        return super()._simple(statement)
+
+    def _combine(self, statement: Store) -> Trees:
+        """An atomic update."""
+        buffer = self.e.buffers[statement.buffer]
+        place = self.e.index(linearize(statement.index, buffer.shape))
+        pointer = ct.binary("+", ct.name(buffer.name), place)
+        name = f"lz_atomic_{statement.combine}_{buffer.dtype.suffix}"
+        node = ct.call(name, (pointer, self.e.value(statement.value)))
+        test = self.e.condition(statement.guards)
+        return [node] if test is None else [ct.branch(test, [node])]
 
     def _too_much(self) -> InternalError:
         what = f"a thread would keep {self.local_bytes} bytes, at most {MOST_LOCAL_BYTES}"

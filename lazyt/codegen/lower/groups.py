@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lazyt.codegen.conv.windows import at_axes
 from lazyt.codegen.lower.emitter import Buffers, Emitter, indices_of
 from lazyt.codegen.lower.heavy import lower_contract, lower_scan, lower_scatter, lower_update
 from lazyt.codegen.lower.rows import lower_band_rows, lower_rows
+from lazyt.codegen.lower.wide import (
+    scan_in_blocks,
+    scans_in_blocks,
+    scatter_at_once,
+    scatters_at_once,
+    shares_of,
+)
 from lazyt.errors import InternalError, LazytError
 from lazyt.ir.dtypes import DType, int64
 from lazyt.ir.factorizations.sizes import grid_work_size as room_for_grid
@@ -71,10 +78,8 @@ def lower_group(
         phases += lower_contract(group, buffers)
     elif group.kind == "update":
         phases += lower_update(group, buffers, in_place)
-    elif group.kind == "scatter":
-        phases += lower_scatter(group, buffers, in_place)
-    elif group.kind == "scan":
-        phases += lower_scan(group, buffers)
+    elif group.kind in ("scan", "scatter"):
+        phases += _lower_ordered(group, buffers, in_place, wide)
     elif group.kind == "sort":
         phases += lower_sort(group, buffers)
     elif group.kind == "fourier":
@@ -111,6 +116,23 @@ def lower_group(
     head = group.head
     replaced = {head: head.inputs[0]} if in_place and head is not None else {}
     return Lowered(kernel, arguments, replaced=replaced)
+
+
+def _lower_ordered(
+    group: Group, buffers: Buffers, in_place: bool, wide: bool
+) -> Sequence[AnyPhase]:
+    """Scans and scatters, in order but for what thousands of threads may do in any."""
+    head = group.head
+    assert head is not None
+    scans = [item for item in group.members if item.op.name == "scan"]
+    if wide and all(map(scans_in_blocks, scans)) and (head in scans or scatters_at_once(head)):
+        phases: list[AnyPhase] = []
+        for scan in scans:
+            phases += scan_in_blocks(scan, buffers)
+        return phases if head in scans else [*phases, *scatter_at_once(head, buffers, in_place)]
+    if head in scans:
+        return lower_scan(group, buffers)
+    return lower_scatter(group, buffers, in_place, shares_of(head) if wide else 1)
 
 
 def _used_buffers(phases: list[AnyPhase]) -> set[str]:

@@ -8,7 +8,7 @@ from lazyt.codegen.lower.emitter import Buffers, Emitter
 from lazyt.ir.dtypes import int64, running_dtype
 from lazyt.ir.graph import Node
 from lazyt.ir.group import Group
-from lazyt.ir.index import Axis, Linear, datum, delinearize, variable
+from lazyt.ir.index import Axis, Guard, Linear, datum, delinearize, variable
 from lazyt.ir.kernel import ContractPhase, Phase, Scan, Stage, Store
 from lazyt.ir.scalar import call, const
 
@@ -69,7 +69,7 @@ def _store(emitter: Emitter, buffers: Buffers, node: Node, place: tuple[Linear, 
         emitter.place(Store(buffers.of(node).name, place, value), 0, False)
 
 
-def _copy(node: Node, base: Node, buffers: Buffers) -> Phase:
+def copy_of_base(node: Node, base: Node, buffers: Buffers) -> Phase:
     """Fills the result with the base that is to be changed."""
     emitter = Emitter(buffers, (), None, keep=False)
     axes = tuple(Axis(f"i{n}", extent) for n, extent in enumerate(node.shape))
@@ -84,7 +84,7 @@ def lower_update(group: Group, buffers: Buffers, in_place: bool) -> list[Phase]:
     node = group.head
     assert node is not None
     base, value = node.inputs
-    phases = [] if in_place else [_copy(node, base, buffers)]
+    phases = [] if in_place else [copy_of_base(node, base, buffers)]
     axes = tuple(Axis(f"i{n}", extent) for n, extent in enumerate(value.shape))
     emitter = Emitter(buffers, (), None, keep=False)
     written = emitter.evaluate(value, tuple(variable(a) for a in axes))
@@ -98,13 +98,17 @@ def lower_update(group: Group, buffers: Buffers, in_place: bool) -> list[Phase]:
     return phases
 
 
-def lower_scatter(group: Group, buffers: Buffers, in_place: bool) -> list[Phase]:
-    """Copy of the base, then all updates of a row in order; other axes run in parallel."""
+def lower_scatter(group: Group, buffers: Buffers, in_place: bool, shares: int = 1) -> list[Phase]:
+    """Copy of the base, then all updates of a row in order; other axes run in parallel.
+
+    With ``shares``, so many points go through the steps of each row, and each makes the updates of
+    every so many-th element.
+    """
     node = group.head
     assert node is not None
     base, index, updates = node.inputs
     axis, kind, batch = node.params
-    phases = [] if in_place else [_copy(node, base, buffers)]
+    phases = [] if in_place else [copy_of_base(node, base, buffers)]
     if updates.size == 0:
         return phases
     before = tuple(Axis(f"i{n}", extent) for n, extent in enumerate(base.shape[:axis]))
@@ -124,8 +128,10 @@ def lower_scatter(group: Group, buffers: Buffers, in_place: bool) -> list[Phase]
     wide = call("minimum", call("cast", position, dtype=int64), const(max(extent - 1, 0), int64))
     name = emitter.name(call("maximum", wide, const(0, int64)), 0, True).name
     value = emitter.evaluate(updates, (*left, *where, *right))
-    target = (*left, datum(name, extent), *right)
-    emitter.place(Store(buffers.of(node).name, target, value, (), COMBINES[kind]), 0, True)
+    to, share = datum(name, extent), Axis("k", shares)
+    guards = (Guard(to % shares - variable(share), 0, 1),) if shares > 1 else ()
+    target = (*left, to, *right)
+    emitter.place(Store(buffers.of(node).name, target, value, guards, COMBINES[kind]), 0, True)
     head = emitter.straight.get(0)
     stages = [Stage(None, tuple(head))] if head else []
     stages.append(Stage(steps, tuple(emitter.loops[1]), sequential=True))
@@ -133,7 +139,8 @@ def lower_scatter(group: Group, buffers: Buffers, in_place: bool) -> list[Phase]
     for item in after:
         size *= item.extent
     lanes = "grid" if size > 1 else "inner"
-    phases.append(Phase((*before, *after), tuple(stages), lanes, 4.0 * steps.extent))
+    grid = (*before, share, *after) if shares > 1 else (*before, *after)
+    phases.append(Phase(grid, tuple(stages), lanes, 4.0 * steps.extent))
     return phases
 
 

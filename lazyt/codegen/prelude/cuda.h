@@ -88,6 +88,17 @@ LZ_FN void lz_wait_copies(int pending) {
 #endif
 }
 
+// Updates of an element that other threads may update at the same time. T: type, W: what the hardware
+// adds.
+#define LZ_ATOMIC(S, T, W)                                                                         \
+  LZ_FN void lz_atomic_add_##S(T *to, T x) { atomicAdd((W *)to, (W)x); }                           \
+  LZ_FN void lz_atomic_maximum_##S(T *to, T x) { atomicMax(to, x); }                               \
+  LZ_FN void lz_atomic_minimum_##S(T *to, T x) { atomicMin(to, x); }
+LZ_ATOMIC(i32, int, int)
+LZ_ATOMIC(u32, unsigned, unsigned)
+LZ_ATOMIC(i64, long long, unsigned long long)
+LZ_ATOMIC(u64, unsigned long long, unsigned long long)
+
 // S: suffix, T: its type, W: a type that the hardware shuffles, U: unsigned type to multiply in.
 #define LZ_GPU_TYPE(S, T, W)                                                                       \
   typedef T *lz_shared_##S;                                                                        \

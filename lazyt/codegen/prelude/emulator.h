@@ -570,5 +570,13 @@ LZ_GPU_INTEGER(i32, int, unsigned)
 LZ_GPU_INTEGER(i64, long long, unsigned long long)
 LZ_GPU_TYPE(f32, float)
 LZ_GPU_TYPE(f64, double)
+#define LZ_ATOMIC(S, T, W)                                                                         \
+  static inline void lz_atomic_add_##S(T *to, T x) { *to = (T)((W)*to + (W)x); }                   \
+  static inline void lz_atomic_maximum_##S(T *to, T x) { *to = *to < x ? x : *to; }                \
+  static inline void lz_atomic_minimum_##S(T *to, T x) { *to = x < *to ? x : *to; }
+LZ_ATOMIC(i32, int, unsigned)
+LZ_ATOMIC(u32, unsigned, unsigned)
+LZ_ATOMIC(i64, long long, unsigned long long)
+LZ_ATOMIC(u64, unsigned long long, unsigned long long)
 static inline float lz_madd_f32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 static inline double lz_madd_f64(double a, double b, double c) { return __builtin_fma(a, b, c); }

@@ -453,9 +453,12 @@ class _StoreChecker:
                 self.found.doubt(f"that what is read of {load.buffer} is written before")
 
     def stores(self, stores: Sequence[Access]) -> None:
-        """The stores of a phase to one buffer: each element by one point."""
+        """The stores of a phase to one buffer: each element by one point, unless they combine what
+        they find, in one piece."""
         for store in stores:
-            distinct = are_distinct(store)
+            item = store.item
+            combines = isinstance(item, Store) and item.combine is not None
+            distinct = (combines and not store.ordered) or are_distinct(store)
             if distinct is False:
                 self.found.complain(store.item, _shared(store))
             elif distinct is None:

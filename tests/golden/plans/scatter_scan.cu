@@ -10,10 +10,10 @@ extern "C" __global__ void __launch_bounds__(256) lz_kernel_p0(const lz_f32 *res
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256) lz_kernel_p1(const lz_f32 *restrict x0, const lz_i64 *restrict x2, const lz_f32 *restrict x3, lz_f32 *restrict y1)
+extern "C" __global__ void __launch_bounds__(32) lz_kernel_p1(const lz_f32 *restrict x0, const lz_i64 *restrict x2, const lz_f32 *restrict x3, lz_f32 *restrict y1)
 {
   const lz_i64 tile_ = lz_block();
-  const int point_ = (tile_ * 256) + lz_thread();
+  const int point_ = (tile_ * 32) + lz_thread();
   if (point_ < 4)
   {
     const int j0 = point_;
@@ -26,10 +26,10 @@ extern "C" __global__ void __launch_bounds__(256) lz_kernel_p1(const lz_f32 *res
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256) lz_kernel(const lz_f32 *restrict x0, lz_f32 *restrict y1)
+extern "C" __global__ void __launch_bounds__(32) lz_kernel(const lz_f32 *restrict x0, lz_f32 *restrict y1)
 {
   const lz_i64 tile_ = lz_block();
-  const int point_ = (tile_ * 256) + lz_thread();
+  const int point_ = (tile_ * 32) + lz_thread();
   if (point_ < 4)
   {
     const int i1 = point_;
