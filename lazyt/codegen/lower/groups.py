@@ -121,7 +121,7 @@ def lower_group(
 def _lower_ordered(
     group: Group, buffers: Buffers, in_place: bool, wide: bool
 ) -> Sequence[AnyPhase]:
-    """Scans and scatters, in order but for what thousands of threads may do in any."""
+    """Scans and scatters: in order, except where thousands of threads may go in any."""
     head = group.head
     assert head is not None
     scans = [item for item in group.members if item.op.name == "scan"]
