@@ -134,3 +134,16 @@ def test_many_threads_share_the_work() -> None:
     ones = lazyt.ones(1 << 16, 64, device="cuda:emu")
     assert "250 x 256, 128 x 256" in launched(rows.index_add(0, at, ones))
     assert "250 x 256, 2 x 32" in launched(rows.index_add(0, at[:5], ones[:5]))
+
+
+@pytest.mark.lazy
+def test_few_updates_of_many_elements_look_at_these_alone() -> None:
+    table = lazyt.zeros(64 * LONG, device="cuda:emu").realize()
+    at = places(STEPS, limit=64 * LONG).to("cuda:emu")
+    table[at] = numbers(STEPS).to("cuda:emu")
+    kernels = launched(table)
+    copied = table.realize().clone()
+    assert f"{64 * LONG // 256} x 256" not in kernels, kernels
+    expected = lazyt.zeros(64 * LONG)
+    expected[at.cpu()] = numbers(STEPS)
+    assert copied.cpu().numpy().tobytes() == expected.numpy().tobytes()

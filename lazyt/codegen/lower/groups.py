@@ -125,12 +125,14 @@ def _lower_ordered(
     head = group.head
     assert head is not None
     scans = [item for item in group.members if item.op.name == "scan"]
-    if wide and all(map(scans_in_blocks, scans)) and (head in scans or scatters_at_once(head)):
+    is_scan = head in scans
+    at_once = wide and all(map(scans_in_blocks, scans))
+    if at_once and (is_scan or scatters_at_once(head, in_place)):
         phases: list[AnyPhase] = []
         for scan in scans:
             phases += scan_in_blocks(scan, buffers)
-        return phases if head in scans else [*phases, *scatter_at_once(head, buffers, in_place)]
-    if head in scans:
+        return phases if is_scan else [*phases, *scatter_at_once(head, buffers, in_place)]
+    if is_scan:
         return lower_scan(group, buffers)
     return lower_scatter(group, buffers, in_place, shares_of(head) if wide else 1)
 

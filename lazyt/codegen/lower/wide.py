@@ -94,12 +94,14 @@ def scan_in_blocks(node: Node, buffers: Buffers) -> list[Phase]:
     return phases
 
 
-def scatters_at_once(node: Node) -> bool:
-    """Whether the updates of a scatter are made at the same time."""
+def scatters_at_once(node: Node, in_place: bool) -> bool:
+    """Whether the updates of a scatter are made at the same time. Those that replace few of many
+    elements that are there are not: all of them would be looked at."""
     base, index, _ = node.inputs
     axis, kind, batch = node.params
-    rows = base.size // max(base.shape[axis], 1)
-    if math.prod(index.shape[batch:]) < LONG or rows >= MANY or serves_all():
+    steps, extent = math.prod(index.shape[batch:]), base.shape[axis]
+    few = kind == "set" and in_place and steps < extent // 4
+    if few or steps < LONG or base.size // max(extent, 1) >= MANY or serves_all():
         return False
     return kind == "set" or (
         kind in ATOMIC and node.dtype.itemsize >= 4 and is_exact(COMBINES[kind], node.dtype)
