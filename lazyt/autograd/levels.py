@@ -282,9 +282,8 @@ _AROUND = frozenset({
     "lazyt.functional.results", "lazyt.handle.autocast", "lazyt.handle.dispatch",
     "lazyt.tracing.jit",
 })  # fmt: skip
-# Modules whose functions give results of shapes that depend on values; brackets call the first.
+# Where shapes that depend on values come from; brackets call it, too.
 _MASKS = "lazyt.functional.indexing.masks"
-_SHAPED_BY_VALUES = frozenset({_MASKS, "lazyt.functional.sorting.distinct"})
 _BRACKETS = "lazyt.functional.indexing.brackets"
 _NO_MEMORY = "Cannot access data pointer of Tensor that doesn't have storage"
 _RANDOM = (
@@ -521,14 +520,14 @@ def _look_error(reason: str) -> str:
     modules: set[str] = set()
     for names in _calls_of_the_library():
         modules = {module for module, _ in names}
-        if modules & _SHAPED_BY_VALUES:
+        if _MASKS in modules:
             break
     own = (name for module, name in reversed(names) if module not in _AROUND)
     called = next(own, names[-1][1])
     title = {"unique": "_unique2", "argwhere": "nonzero"}.get(called, called)
     if modules >= {_MASKS, _BRACKETS}:
         return _MASK
-    if modules & _SHAPED_BY_VALUES:
+    if _MASKS in modules:
         return _DYNAMIC.format(name=title)
     if reason.startswith("its truth"):
         return _CONTROL

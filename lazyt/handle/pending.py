@@ -14,6 +14,7 @@ from lazyt.plan.graph_keys import Numbers, known
 from lazyt.plan.repeats import (
     PART,
     Period,
+    deepest,
     find_parts,
     is_periodic,
     known_parts,
@@ -64,8 +65,9 @@ _STRIDE, _SHORTEST_STRIDE, _MOST_PASSED = 48, 3, 256
 #: How many more cuts at landmarks make a new graph than a known one until they come at half the
 #: distance: rounds that branch have as many forms together as those of each multiplied.
 _MOST_NEW = 12
-#: Of how many nodes a graph is at least that landmarks are looked for in.
-_FEWEST_NODES = 8 * PART
+#: Of how many nodes a graph is at least that landmarks are looked for in, and how often behind one
+#: that was too long.
+_FEWEST_NODES, _MOST_SEARCHES = 8 * PART, 4
 
 
 #: Called before anything is computed: collectives that the program has made are started.
@@ -279,6 +281,7 @@ class _Repeats:
         stride: results from one cut at them to where the next is looked for.
         new: how many more cuts at that distance made a new graph than a known one.
         was_long: whether the last graph was too long, and did not repeat itself.
+        searches: how often landmarks were looked for since then.
         long: how many graphs were too long since the last one that repeats itself.
     """
 
@@ -286,7 +289,7 @@ class _Repeats:
         self.long = 0
         self.last: Period | None = None
         self.periods: list[Period] = []
-        self.tries = self.misses = 0
+        self.tries = self.misses = self.searches = 0
         self.was_long = False
         self.take_landmarks(frozenset())
 
@@ -306,7 +309,7 @@ class _Repeats:
         """Notes that a long graph was computed at the user's line though nobody looked; warns once
         if that goes on: each of such graphs is another one."""
         self.long += 1
-        self.was_long = True
+        self.was_long, self.searches = True, 0
         if self.long == _MANY:
             warn(
                 f"{where}: time after time there are more than {config.max_pending_nodes} "
@@ -348,9 +351,20 @@ def _compute_to_first_landmark(node: Node, count: int) -> bool:
     repeat itself either. Compute ``node`` where there are some; whether nothing else is to be done
     now."""
     if count < _FEWEST_NODES or node.needs_grad:
+        # This one may hang on little of what is pending: not all of the budget until the next.
+        budget.nodes = min(budget.nodes, max(_FEWEST_NODES - count, _STRIDE))
         return False
-    _repeats.was_long = False
     _repeats.take_landmarks(landmarks_of(node))
+    _repeats.searches += 1
+    if _repeats.landmarks or _repeats.searches == _MOST_SEARCHES:
+        _repeats.was_long = False
+    else:  # most may hang on what is as old as the graph that was too long
+        end = deepest(node)
+        if end is not node and not end.needs_grad:
+            what = f"a graph over {config.max_pending_nodes} nodes hangs together with it"
+            events.record("realize", what, source_text(user_position()))
+            realize_nodes([end])
+        budget.nodes = min(budget.nodes, _FEWEST_NODES)
     if _repeats.landmarks:
         realize_nodes([node])
         budget.nodes, budget.bytes = _repeats.stride, config.max_pending_bytes

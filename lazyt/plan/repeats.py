@@ -228,15 +228,28 @@ def _order_with(node: Node, heads: Iterable[Head] | None) -> list[Node]:
                     stack += new
     if len(order) == alone:
         return order
-    depths: dict[Node, int] = {}
-    for item in order:
-        depths[item] = 1 + max([depths.get(below, 0) for below in item.inputs], default=0)
+    depths = _depths(order)
     inner = {below for item in order for below in item.inputs}
     roots = [item for item in order if item not in inner]
     seen, order = set(), []
     for root in sorted(roots, key=lambda item: -depths[item]):
         order += _below(root, seen)
     return order
+
+
+def _depths(order: Sequence[Node]) -> dict[Node, int]:
+    """How many nodes of a graph are one above the other up to each."""
+    depths: dict[Node, int] = {}
+    for item in order:
+        depths[item] = 1 + max([depths.get(below, 0) for below in item.inputs], default=0)
+    return depths
+
+
+def deepest(node: Node) -> Node:
+    """Of the pending graph of ``node`` and all that hangs together with it, the end of the longest
+    chain."""
+    depths = _depths(_order_with(node, None))
+    return max(depths, key=depths.__getitem__, default=node)
 
 
 def _is_of_a_plan(nodes: list[Node]) -> bool:

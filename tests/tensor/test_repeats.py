@@ -291,9 +291,11 @@ def test_loops_that_nearly_repeat_themselves_are_cut_at_landmarks(program: Any, 
 
 
 @graphs
-def test_landmarks_are_forgotten_behind_their_loop() -> None:
+@pytest.mark.parametrize("more", range(6))
+def test_landmarks_are_forgotten_behind_their_loop(more: int) -> None:
     with lt.config.override(max_pending_nodes=4000, tier=0):
         pending.budget.renew()
+        pending.budget.nodes += more  # another value is looked at where the graph is too long
         branches(lt, 2000)
         assert pending._repeats.landmarks
         x = lt.arange(5.0)

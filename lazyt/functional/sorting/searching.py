@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache, cached_property
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -445,11 +445,14 @@ class _Runs:
     def __init__(self, starts: Node, order: Node | None) -> None:
         self.starts = starts
         self.order = order
+        self._firsts: Node | None = None
 
-    @cached_property
     def firsts(self) -> Node:
-        """Where each run begins."""
-        return true_positions(self.starts)
+        """Where each run begins. No cached property: under ``vmap`` the error names the function of
+        the library that looks at values, which ends where Python's own modules call."""
+        if self._firsts is None:
+            self._firsts = true_positions(self.starts)
+        return self._firsts
 
     def values(self, row: Node) -> Node:
         """The first element of each run of ``row``, which was not sorted and has no gradient.
@@ -475,8 +478,8 @@ class _Runs:
     def sources(self) -> Node:
         """The original position of the first element of each run."""
         if self.order is None:
-            return self.firsts
-        return ops.gather(self.order, self.firsts, 0)
+            return self.firsts()
+        return ops.gather(self.order, self.firsts(), 0)
 
     def inverse(self) -> Node:
         """The run that each original element is in."""
@@ -485,12 +488,13 @@ class _Runs:
 
     def counts(self) -> Node:
         """How many elements each run has."""
-        runs = self.firsts.shape[0]
+        firsts = self.firsts()
+        runs = firsts.shape[0]
         if runs == 0:
-            return self.firsts
-        rest = ops.slice_(self.firsts, (1,), (runs - 1,), (1,))
+            return firsts
+        rest = ops.slice_(firsts, (1,), (runs - 1,), (1,))
         end = expand_to(constant_of(self.starts.shape[0], int64), (1,))
-        return mapped(_SUB, (ops.concat([rest, end], 0), self.firsts), int64, None)
+        return mapped(_SUB, (ops.concat([rest, end], 0), firsts), int64, None)
 
 
 def _give_runs(
