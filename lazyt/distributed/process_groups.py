@@ -384,6 +384,9 @@ def _begin_told(
     if size == 1:
         _now.world, _now.member = Alone(), None
         return
+    by_mpi = "mpi" in backend.replace(":", ",").split(",")
+    if by_mpi and not mpi.is_installed():  # before a rank waits for one that ends for this reason
+        raise DistributedError(mpi.MISSING)
     if isinstance(store, HubStore):
         path = ""
     patience = min(seconds, 300.0)
@@ -396,7 +399,7 @@ def _begin_told(
         address = parse_address(_hear_address(store, path, patience))
     _now.member = Member(address, rank, size, patience)
     _now.store = HubStore(address)
-    if not mpi.is_installed() and "mpi" not in backend.replace(":", ",").split(","):
+    if not (mpi.is_installed() or by_mpi):
         name = f"world{_now.generation}"
         _now.world = HubCommunicator(Client(address, patience), name, rank, size)
         if backend != "nccl":

@@ -22,6 +22,7 @@ from lazyt.runtime.ranks.engine import Bytes, TooLong, Transfer
 
 #: What to install.
 INSTALL = "pip install mpi4py mpich"
+MISSING = f"several processes need mpi4py and an MPI library: {INSTALL}"
 #: Variables by which launchers of MPI programs tell a process that it is one of several.
 _LAUNCHED = (
     "PMI_FD", "PMI_PORT", "PMI_SIZE", "PMIX_NAMESPACE", "OMPI_COMM_WORLD_SIZE", "PMI2_SIZE",
@@ -61,9 +62,7 @@ def load() -> Any:
         try:
             import mpi4py
         except ImportError:
-            raise DistributedError(
-                f"several processes need mpi4py and an MPI library: {INSTALL}"
-            ) from None
+            raise DistributedError(MISSING) from None
         mpi4py.rc.finalize = False  # ``finish`` does, unless a rank has failed
         os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
     try:
