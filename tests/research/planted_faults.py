@@ -170,8 +170,8 @@ FAULTS: dict[str, Fault] = {
     ),
     "running folds of rows run along another axis": Fault(
         "codegen/lower/heavy.py",
-        'Scan("running", node.params.kind, value, dtype))',
-        'Scan("running", "sum" if node.params.kind == "prod" else node.params.kind, value, dtype))',
+        'Scan("running", kind, value, dtype)',
+        'Scan("running", "sum" if kind == "prod" else kind, value, dtype)',
         "lowering",
     ),
     "sorted rows are ascending": Fault(
