@@ -17,7 +17,7 @@ most of the suite's time:
 - ``LAZYT_TIER`` chooses for all tests but those marked ``fused`` or ``lazy``: ``LAZYT_TIER=1 make
   test`` runs all fused.
 
-Thousands of random programs, in tests marked ``turns``, take turns likewise: a third of them runs
+Thousands of random programs, in tests marked ``turns``, take turns likewise: a sixth of them runs
 with each commit, all of them where ``LAZYT_TIER`` is set or no ``--share`` is given.
 
 ``make bits`` compares every value looked at, whichever tier it is from, with what generic kernels

@@ -59,7 +59,7 @@ WELL = frozenset(
 )  # fmt: skip
 
 #: Tests marked ``turns`` are parts of many random programs; one part in so many runs.
-TURNS = 3
+TURNS = 6
 
 #: One in so many of those about operations runs fused.
 SHARES = 6
