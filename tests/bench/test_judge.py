@@ -20,7 +20,7 @@ from lazyt.bench.judge.emulation import blocks, judge_cuda
 from lazyt.bench.judge.judging import Options, judge_c
 from lazyt.bench.judge.process import Limits
 from lazyt.bench.judge.python_code import judge_function, judge_pair
-from lazyt.bench.judge.tasks import Task, check, draw, find
+from lazyt.bench.judge.tasks import Task, check, draw, find, noise_of
 from lazyt.bench.judge.verdicts import KINDS, Refusal, Verdict, fast
 from tests.bench.judge_zoo.cheats_in_c import BROKEN, CHEATS
 from tests.bench.judge_zoo.cheats_in_python import CUDA, FALLBACKS, FUNCTIONS
@@ -273,6 +273,21 @@ def test_inputs_are_new_every_time_and_planted_values_are_among_them() -> None:
     assert not np.array_equal(first.inputs[0], second.inputs[0])
     special = draw(task, {"n": 1000}, "special", source, [])
     assert np.isnan(special.exact[0]).any() and np.isinf(special.exact[0]).any()
+
+
+def test_the_budget_of_a_row_does_not_vanish_by_chance() -> None:
+    # Every row is three numbers that nearly cancel: what one draw changes may cancel, too.
+    rng = np.random.default_rng(3)
+    x = np.zeros((200, 64), np.float32)
+    first, second = rng.uniform(1, 2, (2, 200))
+    x[:, 3], x[:, 17], x[:, 40] = first, second, -first - second
+
+    def mean(parts: list[np.ndarray]) -> list[np.ndarray]:
+        return [np.broadcast_to(-parts[0].mean(-1, keepdims=True), parts[0].shape)]
+
+    (noise,) = noise_of([x], mean([x.astype(np.float64)]), rng, mean)
+    unit = float(np.finfo(np.float32).eps) / 2
+    assert (noise.min(-1) > 0.1 * unit * (first + second) / 64).all()
 
 
 def test_workloads_of_the_bench_are_tasks() -> None:

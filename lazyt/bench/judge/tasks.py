@@ -18,7 +18,8 @@ from lazyt.bench.problems import Array, Dims, Function, Workload, described, mak
 
 #: How values are spread in a set of inputs; the first one is by far the most frequent.
 SPREADS = ("usual", "large", "small", "uneven", "constant", "sparse", "sorted", "special")
-_FEW = 256
+#: Up to this many results, how much they change is estimated from more draws.
+_FEW = 1 << 17
 DTYPES = ("float32", "float64", "float16", "int8", "uint8", "int32", "int64")
 
 
@@ -220,8 +221,9 @@ def noise_of(
     compute: Callable[[list[Array]], list[Array]],
 ) -> list[Array]:  # fmt: skip
     """How much results change if inputs are off by the unit of rounding: root mean squares of
-    several draws where there are few results, of which one may stay the same by chance."""
-    draws = 8 if sum(part.size for part in exact) <= _FEW else 1
+    several draws, as in one the changes may cancel by chance, in a whole row where its results
+    share a sum."""
+    draws = 8 if sum(part.size for part in exact) <= _FEW else 3
     squares = [np.zeros(part.shape) for part in exact]
     for _ in range(draws):
         off = [widened(a) * rounding(a, source) for a in inputs]
