@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,12 @@ _OPERANDS = (
 )  # fmt: skip
 
 Function = Callable[..., Tensor]
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+#: Operators whose methods PyTorch calls by their own names; the others are called as functions are.
+_NAMED = frozenset({
+    "__floordiv__", "__and__", "__or__", "__xor__", "__lshift__", "__rshift__",
+})  # fmt: skip
 
 
 def _forward(function: Function, name: str) -> Callable[[Tensor, Any], Any]:
@@ -45,7 +51,7 @@ def _forward(function: Function, name: str) -> Callable[[Tensor, Any], Any]:
             return function(self, as_tensor(other))
         return undecided(name, self, other)
 
-    operate.__name__ = function.__name__
+    operate.__name__ = name if name in _NAMED else function.__name__
     return operate
 
 
@@ -63,8 +69,14 @@ def _reflected(
             return function(as_tensor(other), self)
         return undecided(name, self, other)
 
-    operate.__name__ = function.__name__
+    operate.__name__ = "__rdiv__" if as_reciprocal else name
     return operate
+
+
+def _named(name: str, function: Method) -> Method:
+    """The same, called as the method is: who overrides it, and who records it, sees the name."""
+    function.__name__ = name
+    return function
 
 
 def _matmul(self: Tensor, other: Any) -> Any:
@@ -116,13 +128,15 @@ def _add_operators() -> None:
         add_method(dunder, forward, inplace=True)
         # Of two tensors that lie in memory in different orders the first decides about the result.
         if name in _COMMUTATIVE:
+            if dunder in _NAMED:
+                forward = _named(function.__name__, _forward(function, dunder))
             add_method(f"__r{name}__", forward)
         else:
             dunder = f"__r{name}__"
             backward = _reflected(function, dunder, as_reciprocal=name == "truediv")
             add_method(dunder, quick(backward, True) if is_quick else backward)
     add_method("__matmul__", _matmul)
-    add_method("__rmatmul__", _reflected_matmul)
+    add_method("__rmatmul__", _named("__rmatmul__", _reflected_matmul))
     add_method("__delitem__", _delete)
     add_method("__rdiv__", _reflected(division.div, "__rdiv__", as_reciprocal=True))
     for function in (a.eq, a.ne, a.lt, a.le, a.gt, a.ge):
@@ -130,10 +144,10 @@ def _add_operators() -> None:
         add_method(dunder, quick(_forward(function, dunder)))
     for name, of_one in (("neg", unary.neg), ("pos", unary.positive), ("abs", unary.abs)):
         add_method(f"__{name}__", as_method(of_one))
-    add_method("__invert__", unary.invert)
-    add_method("__getitem__", getitem)
-    add_method("__setitem__", setitem)
-    add_method("__repr__", tensor_text)
+    add_method("__invert__", _named("__invert__", as_method(unary.invert)))
+    add_method("__getitem__", _named("__getitem__", getitem))
+    add_method("__setitem__", _named("__setitem__", setitem))
+    add_method("__repr__", _named("__repr__", tensor_text))
 
 
 # ``repr`` of tensors: their values, and what is not PyTorch's default about them.

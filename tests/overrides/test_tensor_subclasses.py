@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 import pickle
 import subprocess
 import sys
@@ -154,6 +155,34 @@ def test_modes_see_functions_and_what_makes_tensors() -> None:
         "lazyt.ones", "lazyt.Tensor.add", "lazyt.tensor", "lazyt.Tensor.add",
         "lazyt.nn.functional.relu", "lazyt.Tensor.shape.__get__",
     ]  # fmt: skip
+
+
+#: What PyTorch 2.13 calls the function that it asks about an operator.
+_OPERATORS: list[tuple[str, Any]] = [
+    ("__getitem__", lambda x: x[0]), ("__setitem__", lambda x: operator.setitem(x, 0, 1)),
+    ("add", lambda x: x + 1), ("add", lambda x: 1 + x), ("__rsub__", lambda x: 1 - x),
+    ("__rdiv__", lambda x: 1 / x), ("__floordiv__", lambda x: x // 2),
+    ("__rfloordiv__", lambda x: 2 // x), ("__rmod__", lambda x: 2 % x), ("pow", lambda x: x**2),
+    ("__rpow__", lambda x: 2**x), ("__and__", lambda x: x & 1), ("bitwise_and", lambda x: 1 & x),
+    ("__lshift__", lambda x: x << 1), ("__rlshift__", lambda x: 1 << x),
+    ("__invert__", lambda x: ~x), ("__repr__", repr),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "call"), _OPERATORS)
+def test_functions_of_operators_are_called_as_in_pytorch(name: str, call: Any) -> None:
+    told = []
+
+    class Telling(torch.Tensor):
+        @classmethod
+        def __torch_function__(
+            cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            told.append(func.__name__)
+            return super().__torch_function__(func, types, args, kwargs)
+
+    call(torch.arange(1, 4).as_subclass(Telling))
+    assert told[0] == name
 
 
 def test_modes_see_gradients_as_one_function() -> None:
