@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lazyt import ops
-from lazyt.distributed.process_groups import ProcessGroup, get_group_rank, group_of, ranks_of
+from lazyt.distributed.process_groups import get_group_rank, group_told, ranks_of
 from lazyt.distributed.works import ReduceOp, reduction_of
 from lazyt.errors import ArgumentError
 from lazyt.handle.dispatch import unwrap, wrap
@@ -19,13 +19,6 @@ from lazyt.ops.parallel import collectives as build
 from lazyt.ops.parallel import sums
 
 __all__ = ["all_gather", "all_reduce", "all_to_all_single", "broadcast", "reduce_scatter"]
-
-
-def _member(group: Any) -> ProcessGroup:
-    found = group_of(group)
-    if found is None:
-        raise ArgumentError("this process is no member of the group")
-    return found
 
 
 def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None) -> Tensor:
@@ -43,13 +36,13 @@ def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None) -> Ten
     tensor([3., 3.])
     >>> dist.destroy_process_group()
     """
-    ranks = ranks_of(_member(group))
+    ranks = ranks_of(group_told(group))
     return wrap(sums.all_reduce(unwrap(tensor), ranks, reduction_of(op)), tensor)
 
 
 def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
     """The tensors of all ranks, of one shape, on each of them."""
-    found = _member(group)
+    found = group_told(group)
     node = unwrap(tensor)
     rows = build.all_gather(ops.reshape(node, (1, *node.shape)), ranks_of(found))
     return tuple(wrap(build.row(rows, rank), tensor) for rank in range(found.size()))
@@ -57,7 +50,7 @@ def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
 
 def reduce_scatter(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None) -> Tensor:
     """This rank's part of the rows of the reduction: ``[size * n, ...]`` becomes ``[n, ...]``."""
-    ranks = ranks_of(_member(group))
+    ranks = ranks_of(group_told(group))
     return wrap(build.reduce_scatter(unwrap(tensor), ranks, reduction_of(op)), tensor)
 
 
@@ -71,7 +64,7 @@ def all_to_all_single(
 
     Raises ArgumentError where the ranks do not divide the rows.
     """
-    found = _member(group)
+    found = group_told(group)
     node, size = unwrap(tensor), found.size()
     if node.shape[0] % size and not (output_split_sizes and input_split_sizes):
         raise ArgumentError(f"{size} ranks do not divide {node.shape[0]} rows")
@@ -82,6 +75,6 @@ def all_to_all_single(
 
 def broadcast(tensor: Tensor, src: int, group: Any = None) -> Tensor:
     """The tensor of one rank, by its number among all; its gradient there is the sum over ranks."""
-    found = _member(group)
+    found = group_told(group)
     root = get_group_rank(found, src)
     return wrap(build.broadcast(unwrap(tensor), ranks_of(found), root), tensor)

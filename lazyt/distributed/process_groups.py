@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from types import TracebackType
@@ -17,7 +18,8 @@ from urllib.parse import parse_qs, urlparse
 
 from lazyt.distributed.elastic import is_launched, line_of, write_failure
 from lazyt.distributed.stores import HubStore, Store
-from lazyt.errors import DeviceError, DistributedError, warn
+from lazyt.errors import ArgumentError, DeviceError, DistributedError, warn
+from lazyt.handle.device import device as as_device
 from lazyt.ops.parallel.collectives import Ranks
 from lazyt.runtime.ranks import groups, hub, mpi, nccl
 from lazyt.runtime.ranks.engine import Alone
@@ -28,12 +30,13 @@ from lazyt.runtime.ranks.messages import parse_address
 
 __all__ = [
     "Backend", "GroupMember", "ProcessGroup", "check_moves", "default_group", "default_pg_timeout",
-    "destroy_process_group", "get_backend", "get_global_rank", "get_group_rank",
-    "get_node_local_rank", "get_pg_count", "get_process_group_ranks", "get_rank",
-    "get_world_size", "group", "group_named", "group_of", "init_process_group",
-    "is_backend_available", "is_gloo_available", "is_initialized", "is_mpi_available",
-    "is_nccl_available", "is_torchelastic_launched", "new_group", "new_subgroups",
-    "new_subgroups_by_enumeration",
+    "default_store", "destroy_process_group", "get_backend", "get_backend_config",
+    "get_default_backend_for_device", "get_global_rank", "get_group_rank", "get_node_local_rank",
+    "get_pg_count", "get_process_group_ranks", "get_rank", "get_world_size", "group",
+    "group_named", "group_of", "init_process_group", "is_backend_available", "is_gloo_available",
+    "is_initialized", "is_mpi_available", "is_nccl_available", "is_torchelastic_launched",
+    "new_group", "new_subgroups", "new_subgroups_by_enumeration", "rank_not_in_group",
+    "split_group",
 ]  # fmt: skip
 
 #: How long a collective may take, as in PyTorch.
@@ -44,6 +47,10 @@ _NOT_INITIALIZED = (
 )
 #: Host memory moves by MPI where it is installed, whatever a program calls it.
 _BACKENDS = ("mpi", "gloo")
+
+
+#: MPI promises tags up to 32,767: one half is for groups that all processes make.
+_TAGS = 1 << 14
 
 
 class ProcessGroup:
@@ -182,6 +189,33 @@ def group_of(group: Any) -> ProcessGroup | None:
     if not isinstance(group, ProcessGroup):
         raise TypeError(f"Invalid group: expected a ProcessGroup, got {type(group).__name__}")
     return group
+
+
+def group_told(group: Any) -> ProcessGroup:
+    """A group as functional collectives are told of it: a ProcessGroup, None for all processes, its
+    name, its ranks, a mesh of one axis, or a mesh and which axis.
+
+    Raises ValueError where there is no such group, ArgumentError where this process is no member,
+    TypeError for something else.
+    """
+    if isinstance(group, str):
+        return group_named(group)
+    if isinstance(group, tuple) and len(group) == 2 and hasattr(group[0], "get_group"):
+        found: ProcessGroup = group[0].get_group(group[1])
+        return found
+    if hasattr(group, "get_group"):
+        found = group.get_group()
+        return found
+    if isinstance(group, (list, tuple)):
+        ranks = [int(rank) for rank in group]
+        for known in (default_group(), *_now.others):
+            if known.ranks == ranks:
+                return known
+        raise ValueError(f"there is no process group of the ranks {ranks}: make it by new_group")
+    chosen = group_of(group)
+    if chosen is None:
+        raise ArgumentError("this process is no member of the group")
+    return chosen
 
 
 def group_named(name: str | None) -> ProcessGroup:
@@ -606,12 +640,7 @@ def new_group(
         chosen = _chosen(ranks, sort_ranks, world.size())
         if not chosen:
             return GroupMember.NON_GROUP_MEMBER
-        _now.made += 1
-        number = _now.made
-        if use_local_synchronization:
-            name = f"world{_now.generation}:{','.join(map(str, chosen))}#{group_desc or ''}"
-        else:
-            name = f"world{_now.generation}.{number}"
+        name, tag = _name_of(chosen, (group_desc or "") if use_local_synchronization else None)
         seconds = world._group.patience if timeout is None else timeout.total_seconds()
         named = _backend(backend or world.name())
         met = _now.at_once and not use_local_synchronization and "nccl" in named
@@ -623,7 +652,7 @@ def new_group(
                 world._group.divide_devices(None, 0)
             return GroupMember.NON_GROUP_MEMBER
         base = _now.world
-        comm = Alone() if base.size == 1 else base.part(chosen, number % 30000)
+        comm = Alone() if base.size == 1 else base.part(chosen, tag)
         made = groups.add(Group(name, chosen, comm, _now.member, seconds))
         found = ProcessGroup(made, named, group_desc or "undefined")
         _now.others.append(found)
@@ -631,6 +660,22 @@ def new_group(
         if met:
             world._group.divide_devices(made, chosen[0])
         return found
+
+
+def _name_of(ranks: Sequence[int], local: str | None) -> tuple[str, int]:
+    """The name of a new group and the tag by which its processes meet, the same on all of them.
+
+    Args:
+        local: what the program calls a group that only its members make, who have not made as many
+            groups as other processes.
+    """
+    if local is None:
+        _now.made += 1
+        return f"world{_now.generation}.{_now.made}", _now.made % _TAGS
+    name = f"world{_now.generation}:{','.join(map(str, ranks))}#{local}"
+    while known_group(name) is not None:
+        name += "+"
+    return name, _TAGS + zlib.crc32(name.encode()) % _TAGS
 
 
 def _chosen(ranks: Sequence[int] | None, is_sorted: bool, size: int) -> list[int]:
@@ -688,7 +733,63 @@ def new_subgroups_by_enumeration(
     return mine, every
 
 
+def split_group(
+    parent_pg: ProcessGroup | None = None,
+    split_ranks: Sequence[Sequence[int]] | None = None,
+    timeout: timedelta | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+    backend: str | None = None,
+) -> ProcessGroup | None:
+    """Divides a group; all its processes call this alike.
+
+    Args:
+        parent_pg: the group; by default all processes.
+        split_ranks: the parts, by numbers in the group; no process is in two of them.
+        timeout, backend: as in ``new_group``; the group's by default.
+        pg_options: accepted, nothing depends on it.
+        group_desc: what to call the parts.
+
+    Returns this process's part; None where it is in none.
+
+    Raises ValueError for no parts, and for a process that is in two of them or not in the group.
+
+    Source: PyTorch's function of this name, which divides groups of GPUs only.
+    """
+    parent = default_group() if parent_pg is None else parent_pg
+    if not split_ranks:
+        raise ValueError("split_ranks cannot be None or empty")
+    chosen = [rank for part in split_ranks for rank in part]
+    if len(set(chosen)) != len(chosen):
+        raise ValueError("the split group cannot have duplicate ranks")
+    if any(not 0 <= rank < parent.size() for rank in chosen):
+        raise ValueError(f"the ranks of a group of {parent.size()} are not {sorted(chosen)}")
+    seconds = timeout or timedelta(seconds=parent._group.patience)
+    mine = None
+    for part in split_ranks:
+        ranks = [parent.ranks[rank] for rank in part]
+        if default_group().rank() in ranks:
+            # Only the group's processes are here, so that nobody else can be waited for.
+            mine = new_group(
+                ranks, seconds, backend or parent.name(), pg_options,
+                use_local_synchronization=parent.size() < default_group().size(),
+                group_desc=f"{parent.group_name}:split:{group_desc or ''}", sort_ranks=False,
+            )  # fmt: skip
+        elif parent.size() == default_group().size():
+            new_group(ranks, seconds, backend or parent.name(), pg_options, sort_ranks=False)
+    return mine
+
+
 # ----------------------------------------------------------------------- questions
+
+
+def default_store() -> Store:
+    """Values for each other. Raises ValueError before ``init_process_group``, DistributedError for
+    a lone process, which has nobody to store them for."""
+    default_group()
+    if _now.store is None:
+        raise DistributedError("a lone process has no store: make one, as HashStore()")
+    return _now.store
 
 
 def get_rank(group: Any = None) -> int:
@@ -715,6 +816,27 @@ def get_backend(group: Any = None) -> str:
     if found is None:
         raise ValueError("Invalid process group specified")
     return found.name()
+
+
+def get_backend_config(group: Any = None) -> str:
+    """What moves a group's values, by kinds of devices: ``cpu:gloo,cuda:gloo``."""
+    name = get_backend(group)
+    if ":" in name:
+        return name
+    return f"cuda:{name}" if name == Backend.NCCL else f"cpu:{name},cuda:{name}"
+
+
+def get_default_backend_for_device(device: Any) -> str:
+    """What moves values on a device by default. Raises ValueError where nothing does."""
+    kind = as_device(device).type
+    if kind not in Backend.default_device_backend_map:
+        raise ValueError(f"Default backend not registered for device : {device}")
+    return Backend.default_device_backend_map[kind]
+
+
+def rank_not_in_group(group: Any) -> bool:
+    """Whether this process is no member."""
+    return group_of(group) is None
 
 
 def get_pg_count() -> int:

@@ -16,7 +16,7 @@ from lazyt.plan.control import collectives
 from lazyt.runtime.ranks.engine import TooLong, Transfer
 from lazyt.runtime.ranks.groups import Group
 
-__all__ = ["ReduceOp", "Work"]
+__all__ = ["ReduceOp", "Work", "supports_complex"]
 
 
 class ReduceOp(IntEnum):
@@ -32,8 +32,22 @@ class ReduceOp(IntEnum):
     BXOR = 7
     PREMUL_SUM = 8
 
+    def __str__(self) -> str:
+        return f"RedOpType.{self.name}"
+
+    def __repr__(self) -> str:
+        return f"<RedOpType.{self.name}: {self.value}>"
+
+    def __format__(self, format_spec: str) -> str:
+        return format(str(self), format_spec)
+
 
 ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]
+
+
+def supports_complex(reduceOp: Any) -> bool:
+    """Whether a reduction knows complex numbers."""
+    return reduceOp in (ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PREMUL_SUM)
 
 
 def reduction_of(op: Any) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lazyt.distributed import functional
-from lazyt.distributed.process_groups import get_group_rank, group_of
+from lazyt.distributed.process_groups import get_group_rank, group_told
 from lazyt.distributed.process_groups import ranks_of as _ranks_of
 from lazyt.distributed.works import ReduceOp
 from lazyt.errors import ArgumentError
@@ -24,18 +24,6 @@ __all__ = [
     "permute_tensor", "reduce", "reduce_scatter_list", "reduce_scatter_tensor", "scatter",
     "wait_tensor",
 ]  # fmt: skip
-
-
-def _size(group: Any) -> int:
-    found = group_of(group)
-    if found is None:
-        raise ArgumentError("this process is no member of the group")
-    return found.size()
-
-
-def _rank(group: Any) -> int:
-    found = group_of(group)
-    return -1 if found is None else found.rank()
 
 
 def wait_tensor(tensor: Tensor) -> Tensor:
@@ -53,7 +41,7 @@ def reduce_scatter_tensor(
 ) -> Tensor:
     """This rank's part along ``scatter_dim`` of the reduction. Raises ArgumentError where the ranks
     do not divide it."""
-    size = _size(group)
+    size = group_told(group).size()
     if self.shape[scatter_dim] % size:
         raise ArgumentError(
             f"input dimension {scatter_dim} ({self.shape[scatter_dim]} must be a multiple of "
@@ -78,11 +66,8 @@ def permute_tensor(
     self: Tensor, src_dst: Sequence[int], group: Any = None, tag: str = ""
 ) -> Tensor:
     """The tensor of the rank whose ``src_dst`` is this one: rank i sends to ``src_dst[i]``."""
-    found = group_of(group)
-    if found is None:
-        raise ArgumentError("this process is no member of the group")
     pairs = list(enumerate(src_dst))
-    return wrap(build.permute(unwrap(self), _ranks_of(found), pairs), self)
+    return wrap(build.permute(unwrap(self), _ranks_of(group_told(group)), pairs), self)
 
 
 def all_to_all(
@@ -111,23 +96,23 @@ def all_to_all_into(
 def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...]:
     """The tensors of all ranks on rank ``dst``, zeros on the others."""
     found = functional.all_gather(tensor, group)
-    chosen = group_of(group)
-    here = chosen is not None and get_group_rank(chosen, dst) == chosen.rank()
+    chosen = group_told(group)
+    here = get_group_rank(chosen, dst) == chosen.rank()
     return found if here else tuple(t * 0 for t in found)
 
 
 def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tensor:
     """This rank's of the tensors of rank ``src``."""
     stacked = functional.broadcast(lazyt.stack(list(tensors)), src, group)
-    found: Tensor = stacked[_rank(group)]
+    found: Tensor = stacked[group_told(group).rank()]
     return found
 
 
 def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: Any = None) -> Tensor:
     """The reduction over ranks on rank ``dst``; the tensor itself on the others."""
     found = functional.all_reduce(tensor, op, group)
-    chosen = group_of(group)
-    here = chosen is not None and get_group_rank(chosen, dst) == chosen.rank()
+    chosen = group_told(group)
+    here = get_group_rank(chosen, dst) == chosen.rank()
     # All ranks run backward through it.
     return found if here else found * 0 + tensor.detach()
 

@@ -145,6 +145,20 @@ def test_a_program_asks_whether_it_is_alone(torch: Any) -> None:
         importlib.import_module("torch.distributed.pipelining").ScheduleGPipe(None, 2)
 
 
+def test_debug_levels_are_remembered(torch: Any) -> None:
+    dist = importlib.import_module("torch.distributed")
+    assert str(dist.get_debug_level()) == "DebugLevel.OFF"
+    dist.set_debug_level(dist.DebugLevel.DETAIL)
+    assert dist.get_debug_level() == 2
+    dist.set_debug_level_from_env()
+    assert dist.get_debug_level() == dist.DebugLevel.OFF
+    assert [dist.get_default_backend_for_device(d) for d in ("cpu", "cuda:1")] == ["gloo", "nccl"]
+    with pytest.raises(ValueError, match="not registered"):
+        dist.get_default_backend_for_device("meta")
+    assert dist.supports_complex(dist.ReduceOp.SUM)
+    assert not dist.supports_complex(dist.ReduceOp.MAX)
+
+
 def test_calls_to_other_processes_are_refused_when_they_are_made(torch: Any) -> None:
     def far(x: int) -> int:
         """Adds one elsewhere."""

@@ -14,6 +14,8 @@ _TENSOR = Served("lazyt.distributed.tensor")
 _LAYOUTS = Served("lazyt.distributed.tensor.layouts")
 _MESH = Served("lazyt.distributed.device_mesh")
 _PLACEMENTS = Served("lazyt.distributed.placements")
+_JOINING = Served("lazyt.distributed.joining")
+_LOCAL = Served("lazyt.sharding.local_sgd")
 _NEW = Served("lazyt.sharding.functional_collectives")
 _SAVED = Served("lazyt.sharding.checkpoint")
 _ONE_FILE = Served("lazyt.sharding.checkpoint.formats")
@@ -23,34 +25,39 @@ _WRAPPED = Served("lazyt.sharding.fsdp.fully_sharded")
 _SETTINGS = Served("lazyt.sharding.fsdp.settings")
 _MANY = Refused("lazyt's ranks have whole models and parts of the batch; this is not there yet")
 
+#: What ``torch.distributed`` and its module of collectives both have.
+_OF_RANKS = """
+    Backend FileStore GroupMember HashStore P2POp PrefixStore ProcessGroup ReduceOp Store
+    TCPStore Work all_gather all_gather_coalesced all_gather_into_tensor
+    all_gather_object all_reduce all_reduce_coalesced all_to_all all_to_all_single barrier
+    batch_isend_irecv broadcast broadcast_object_list destroy_process_group gather
+    gather_object get_backend get_global_rank get_group_rank get_node_local_rank
+    get_pg_count get_process_group_ranks get_rank get_world_size group=GroupMember
+    init_process_group irecv is_available is_backend_available is_gloo_available
+    is_initialized is_mpi_available is_nccl_available is_torchelastic_launched isend
+    monitored_barrier new_group new_subgroups new_subgroups_by_enumeration recv
+    recv_object_list reduce reduce_op=ReduceOp reduce_scatter reduce_scatter_tensor
+    scatter scatter_object_list send send_object_list split_group DistBackendError=DistributedError
+    DistError=DistributedError DistNetworkError=DistributedError DistStoreError
+    get_backend_config get_default_backend_for_device supports_complex
+    _rank_not_in_group=rank_not_in_group _all_gather_base=all_gather_into_tensor
+    _reduce_scatter_base=reduce_scatter_tensor"""
+_LEVELS = "get_debug_level set_debug_level set_debug_level_from_env"
+
 MODULES: Table = {
     "distributed": {
-        _RANKS: """
-            Backend FileStore GroupMember HashStore P2POp PrefixStore ProcessGroup ReduceOp Store
-            TCPStore Work all_gather all_gather_coalesced all_gather_into_tensor
-            all_gather_object all_reduce all_reduce_coalesced all_to_all all_to_all_single barrier
-            batch_isend_irecv broadcast broadcast_object_list destroy_process_group gather
-            gather_object get_backend get_global_rank get_group_rank get_node_local_rank
-            get_pg_count get_process_group_ranks get_rank get_world_size group=GroupMember
-            init_process_group irecv is_available is_backend_available is_gloo_available
-            is_initialized is_mpi_available is_nccl_available is_torchelastic_launched isend
-            monitored_barrier new_group new_subgroups new_subgroups_by_enumeration recv
-            recv_object_list reduce reduce_op=ReduceOp reduce_scatter reduce_scatter_tensor
-            scatter scatter_object_list send send_object_list DistBackendError=DistributedError
-            DistError=DistributedError DistNetworkError=DistributedError DistStoreError
-            _all_gather_base=all_gather_into_tensor
-            _reduce_scatter_base=reduce_scatter_tensor""",
-        _ALONE: "is_ucc_available=no is_xccl_available=no",
+        _RANKS: _OF_RANKS,
+        _ALONE: f"is_ucc_available=no is_xccl_available=no {_LEVELS}",
         _ENUMS: "DebugLevel",
         Served("lazyt.distributed.comm_hooks"): "GradBucket",
-        _MANY: """
-            Reducer _rank_not_in_group get_backend_config get_debug_level
-            get_default_backend_for_device split_group supports_complex""",
+        _MANY: "Reducer",
         _MESH: "DeviceMesh init_device_mesh",
     },
     "distributed._composable": {_MANY: "checkpoint contract replicate"},
     "distributed._composable.fsdp": {
-        _SHARDED: "CPUOffloadPolicy FSDPModule MixedPrecisionPolicy OffloadPolicy fully_shard",
+        _SHARDED: """
+            CPUOffloadPolicy FSDPModule MixedPrecisionPolicy OffloadPolicy fully_shard
+            register_fsdp_forward_method""",
     },
     "distributed._functional_collectives": {
         _NEW: """
@@ -61,15 +68,16 @@ MODULES: Table = {
         _MANY: "AsyncCollectiveTensor",
     },
     "distributed._tensor": {
-        _TENSOR: "DTensor distribute_module distribute_tensor",
+        _TENSOR: """
+            DTensor distribute_module distribute_tensor empty full ones rand randn zeros""",
         _MESH: "DeviceMesh init_device_mesh",
-        _PLACEMENTS: "Partial Replicate Shard",
+        _PLACEMENTS: "Partial Placement Replicate Shard",
     },
     "distributed._tensor.experimental": {
         Served("lazyt.distributed.tensor.experimental"): "implicit_replication local_map",
     },
     "distributed._tools": {},
-    "distributed.algorithms": {},
+    "distributed.algorithms": {_JOINING: "Join JoinHook Joinable"},
     "distributed.algorithms._checkpoint": {},
     "distributed.algorithms._checkpoint.checkpoint_wrapper": {
         _ENUMS: "CheckpointImpl",
@@ -84,17 +92,21 @@ MODULES: Table = {
             fp16_compress_wrapper""",
     },
     "distributed.algorithms.ddp_comm_hooks.post_localSGD_hook": {
-        _MANY: "PostLocalSGDState post_localSGD_hook",
+        _LOCAL: "PostLocalSGDState post_localSGD_hook",
     },
     "distributed.algorithms.ddp_comm_hooks.powerSGD_hook": {
         Served("lazyt.sharding.power_sgd"): "PowerSGDState batched_powerSGD_hook powerSGD_hook",
     },
     "distributed.algorithms.join": {
-        Served("lazyt.distributed.joining"): "Join JoinHook Joinable",
+        _JOINING: "Join JoinHook Joinable",
     },
     "distributed.algorithms.model_averaging": {},
     "distributed.algorithms.model_averaging.averagers": {
-        _MANY: "ModelAverager PeriodicModelAverager",
+        _LOCAL: "ModelAverager PeriodicModelAverager",
+    },
+    "distributed.algorithms.model_averaging.utils": {
+        _LOCAL: """
+            average_parameters average_parameters_or_parameter_groups=average_parameters""",
     },
     "distributed.checkpoint": {
         _SAVED: """
@@ -147,12 +159,12 @@ MODULES: Table = {
     "distributed.constants": {_RANKS: "default_pg_timeout"},
     "distributed.device_mesh": {_MESH: "DeviceMesh init_device_mesh"},
     "distributed.distributed_c10d": {
-        _RANKS: """
-            Backend GroupMember ProcessGroup ReduceOp Store _get_default_group=default_group
-            all_reduce default_pg_timeout get_process_group_ranks init_process_group
-            is_initialized is_nccl_available""",
-        _ALONE: "_pg_map=NO_GROUPS is_xccl_available=no",
-        _MANY: "_get_default_store _object_to_tensor _tensor_to_object",
+        _RANKS: f"""{_OF_RANKS}
+            _get_default_group=default_group _get_default_store=default_store
+            _resolve_process_group=group_named default_pg_timeout""",
+        _ALONE: f"_pg_map=NO_GROUPS is_ucc_available=no is_xccl_available=no {_LEVELS}",
+        _ENUMS: "DebugLevel",
+        _MANY: "_object_to_tensor _tensor_to_object",
     },
     "distributed.elastic": {},
     "distributed.elastic.multiprocessing": {},
@@ -198,7 +210,9 @@ MODULES: Table = {
     "distributed.launcher.api": {_MANY: "LaunchConfig elastic_launch launch_agent"},
     "distributed.nn": {
         Served("lazyt.distributed.functional"): "all_gather all_reduce broadcast",
-        _NEW: "all_to_all all_to_all_single=all_to_all_into gather reduce scatter",
+        _NEW: """
+            all_to_all all_to_all_single=all_to_all_into gather reduce
+            reduce_scatter=reduce_scatter_list scatter""",
         _MANY: "RemoteModule",
     },
     "distributed.nn.functional": {
@@ -209,8 +223,10 @@ MODULES: Table = {
     },
     "distributed.optim": {
         Served("lazyt.sharding.zero_optimizer"): "ZeroRedundancyOptimizer",
-        _MANY: "DistributedOptimizer PostLocalSGDOptimizer",
+        _LOCAL: "PostLocalSGDOptimizer",
+        _MANY: "DistributedOptimizer",
     },
+    "distributed.optim.post_localSGD_optimizer": {_LOCAL: "PostLocalSGDOptimizer"},
     "distributed.optim.zero_redundancy_optimizer": {
         Served("lazyt.sharding.zero_optimizer"): "ZeroRedundancyOptimizer",
     },

@@ -121,6 +121,8 @@ class DebugLevel(enum.IntEnum):
     INFO = 1
     DETAIL = 2
 
+    __str__ = enum.Enum.__str__
+
 
 class CheckpointImpl(enum.Enum):
     """The forms of activation checkpointing."""
