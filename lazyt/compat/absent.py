@@ -24,8 +24,12 @@ _REASONS: tuple[tuple[str, str], ...] = (
         "lazyt's sparse tensors have coordinates (COO) or compressed rows or columns (CSR, CSC); "
         "use these, or index_add and scatter_reduce",
         r"_\w*sparse\w*|sparse_(sampled|matrix)\w*|\w*semi_structured|hsmm|saddmm"
-        r"|c?(col|row|crow|ccol)_indices(_copy)?|indices(_copy)?|values(_copy)?|lobpcg"
+        r"|c?(col|row|crow|ccol)_indices(_copy)?|indices(_copy)?|values(_copy)?"
         r"|segment_reduce",
+    ),
+    (
+        "torch.linalg.eigh has all eigenvalues, of which the largest or smallest can be taken",
+        r"lobpcg",
     ),
     (
         "nested tensors are there under `import torch` (python -m lazyt run), as torch.nested",

@@ -34,7 +34,7 @@ _NEW_FORMS = (
 
 def as_class(tensor: Tensor, cls: type[Tensor]) -> Tensor:
     """The same tensor as an object of another class; a leaf stays one."""
-    if not switch.on and is_overriding(cls):
+    if not switch.lasting and is_overriding(cls):  # it may outlive the mode that is entered
         start()
     made = object.__new__(cls)
     made._storage, made._view = tensor._storage, tensor._view

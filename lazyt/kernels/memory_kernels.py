@@ -535,7 +535,12 @@ def cuda_kernel(
         >>> scale(lazyt.ones(3).to("cuda:emu"), 2.5).tolist()
         [2.5, 2.5, 2.5]
     """
-    threads = operator.index(block)
+    try:
+        threads = operator.index(block)
+    except TypeError:
+        raise DTypeError(
+            f"cuda_kernel: a block is a number of threads, along one axis, not {block!r}"
+        ) from None
     if not 1 <= threads <= _MOST_THREADS:
         raise ArgumentError(f"cuda_kernel: a block of {threads} threads, not 1 to {_MOST_THREADS}")
     rules = {"vjp": vjp, "jvp": jvp, "vmap": vmap}

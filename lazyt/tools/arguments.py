@@ -53,6 +53,14 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; see `{self.prog} --help`")
 
 
+def count(text: str) -> int:
+    """The type of an argument that counts: at least 1."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is less than 1")
+    return number
+
+
 def read_input(path: str) -> str:
     """The text of a file, or of standard input for ``-``. Raises UsageError."""
     if path == "-":

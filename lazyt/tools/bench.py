@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lazyt.tools.arguments import Parser, UsageError, write_output
+from lazyt.tools.arguments import Parser, UsageError, count, write_output
 
 if TYPE_CHECKING:
     from lazyt.bench.comparison import Rules
@@ -67,9 +67,9 @@ def _parser() -> Parser:
         default=os.environ.get("LAZYT_BENCH_PYTHON", sys.executable),
         help="the interpreter that has the peers (LAZYT_BENCH_PYTHON, or this one)",
     )
-    parser.add_argument("--rounds", type=int, help="turns of each process (9; quick: 2)")
-    parser.add_argument("--samples", type=int, default=3, help="timed calls of a turn (3)")
-    parser.add_argument("--threads", type=int, help="of every framework (as many as cores)")
+    parser.add_argument("--rounds", type=count, help="turns of each process (9; quick: 2)")
+    parser.add_argument("--samples", type=count, default=3, help="timed calls of a turn (3)")
+    parser.add_argument("--threads", type=count, help="of every framework (as many as cores)")
     parser.add_argument("--by", choices=["median", "min"], default="median")
     parser.add_argument("--quick", action="store_true", help="small sizes: does it still work?")
     parser.add_argument("--list", action="store_true", help="name the workloads and stop")
@@ -392,13 +392,13 @@ def _side_by_side(argv: Sequence[str]) -> int:
     parser.add_argument("after")
     parser.add_argument("--suite", choices=[*SUITES, *GROUPS], help="peers, or loaded")
     parser.add_argument("--only", default="", help="names of workloads or patterns, with commas")
-    parser.add_argument("--rounds", type=int, default=12, help="turns of each version (12)")
+    parser.add_argument("--rounds", type=count, default=12, help="turns of each version (12)")
     parser.add_argument(
         "--most-rounds", type=int,
         help="of those workloads of which too little is known (4 times --rounds)",
     )  # fmt: skip
-    parser.add_argument("--samples", type=int, default=9, help="timed calls of a turn (9)")
-    parser.add_argument("--threads", type=int, help="as many as cores")
+    parser.add_argument("--samples", type=count, default=9, help="timed calls of a turn (9)")
+    parser.add_argument("--threads", type=count, help="as many as cores")
     parser.add_argument("--quick", action="store_true", help="small sizes")
     _add_rules(parser)
     given = parser.parse_args(argv)

@@ -32,6 +32,8 @@ def run(argv: Sequence[str]) -> int:
     given = parser.parse_args(argv)
     if not given.module and not os.path.exists(given.program):
         raise UsageError(f"there is no file {given.program}")
+    if os.path.isdir(given.program) and not os.path.exists(f"{given.program}/__main__.py"):
+        raise UsageError(f"{given.program} is a folder without a __main__.py")
     return run_program([given.program, *given.arguments], given.module)
 
 
@@ -49,7 +51,9 @@ def run_program(command: list[str], is_module: bool, alias: bool = True) -> int:
         raise
     except Exception as error:
         # It ends as it would without us: with its traceback, which begins with its own lines.
-        error.__traceback__ = _from_program(error.__traceback__)
+        # What cannot be compiled has no lines that have run.
+        unread = isinstance(error, SyntaxError) and error.filename == command[0]
+        error.__traceback__ = None if unread else _from_program(error.__traceback__)
         sys.excepthook(type(error), error, error.__traceback__)
         return 1
     return 0

@@ -218,8 +218,9 @@ def _parser() -> Parser:
     parser = Parser(prog="lazyt tune", description=__doc__)
     parts = parser.add_subparsers(dest="action", required=True, parser_class=Parser)
     run_ = parts.add_parser(
-        "run", loads=True, help="run a Python program; every plan is tuned once"
-    )
+        "run", loads=True, as_torch=True,
+        help="run a Python program, in which `import torch` gives lazyt; every plan is tuned once",
+    )  # fmt: skip
     run_.add_argument("--seconds", type=int, default=20, help="budget of each plan (20)")
     run_.add_argument("--strategy", choices=tuple(STRATEGIES), help="which forms are tried (climb)")
     run_.add_argument("--log", help="a file that gets every trial as a line of JSON")
@@ -261,12 +262,13 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _run_script(script: str, arguments: list[str], settings: dict[str, Any]) -> int:
+    from lazyt.compat import torch_alias
     from lazyt.config import config
 
     before = sys.argv
     sys.argv = [script, *arguments]
     try:
-        with config.override(**settings):
+        with torch_alias.standing_in(), config.override(**settings):
             runpy.run_path(script, run_name="__main__")
     except FileNotFoundError as error:
         if error.filename == script:

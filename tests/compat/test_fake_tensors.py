@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import copy
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +24,22 @@ from lazyt.subclasses.fake_tensors import (
     is_fake,
     unset_fake_temporarily,
 )
+from tests.children import python_path
+
+
+def test_fake_tensors_outlive_the_mode_in_which_the_first_were_made() -> None:
+    program = (
+        "import lazyt\n"
+        "from lazyt.subclasses.fake_tensors import FakeTensor, FakeTensorMode\n"
+        "with FakeTensorMode():\n"
+        "    x = lazyt.empty(2, device='cuda:1')\n"
+        "assert type(x * 2) is FakeTensor and (x * 2).is_cuda\n"
+    )
+    path = {"PYTHONPATH": python_path(Path(lazyt.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, **path}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_factories_in_the_mode_make_fake_tensors() -> None:

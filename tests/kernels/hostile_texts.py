@@ -97,6 +97,12 @@ def _kernel(body: str, parameters: str = "const float *x, float *y, long n") -> 
     return f"void f({parameters}) {{ {body} }}"
 
 
+def _shared(body: str, before: str = "") -> str:
+    """A kernel with a loop over i whose turns are shared by threads."""
+    loop = f"#pragma omp parallel for\nfor (long i = 0; i < n; i++) {{ {body} }}"
+    return _kernel(f"{before}\n{loop}")
+
+
 #: Texts that are C, and no kernel: (text, part of the message).
 NO_KERNELS: tuple[tuple[str, str], ...] = (
     ("float f(const float *x, float *y) { return 1; }", "returns nothing"),
@@ -112,7 +118,8 @@ NO_KERNELS: tuple[tuple[str, str], ...] = (
     ("float g(float x) { return h(x); }\nfloat h(float x) { return x; }\nvoid f(float *y) { }",
      "called before its end"),
     ("float g(float x) { return g(x); }\nvoid f(float *y) { y[0] = g(1); }", "called before"),
-    (_kernel("f(x, y, n);"), "no effect"),
+    (_kernel("f(x, y, n);"), "called before its end"),
+    (_kernel("expf(x[0]);"), "no effect"),
     (_kernel("y[0] = f(x, y, n);"), "called before its end"),
     (_kernel("x[0] = 1;"), "const pointer"),
     (_kernel("float *z = x; z[0] = 1;"), "points to what is const"),
@@ -147,9 +154,9 @@ NO_KERNELS: tuple[tuple[str, str], ...] = (
     (_kernel("break;"), "in no loop"),
     (_kernel("return 1;"), "returns nothing"),
     (_kernel("y[0] = malloc(4);"), "no function of the text"),
-    (_kernel("system(1);"), "no effect"),
+    (_kernel("system(1);"), "no function of the text"),
     (_kernel("y[0] = threadIdx.x;"), "no meaning in a kernel"),
-    (_kernel("__syncthreads();"), "no effect"),
+    (_kernel("__syncthreads();"), "no function of the text"),
     (_kernel("struct s { float a; } t; y[0] = t.a;"), "is a number"),
     (_kernel("const float k = 1; k = 2;"), "k is const"),
     (_kernel("float linux = 1; y[0] = linux;"), "word of other dialects"),
@@ -166,7 +173,26 @@ NO_KERNELS: tuple[tuple[str, str], ...] = (
     (_kernel("long i;\n#pragma omp parallel for\nfor (i = 0; i < n; i++) y[i] = 1;"), "counts"),
     (_kernel("\n#pragma omp simd\nfor (long i = 0; i < n; i++) { y[i] = 1; i++; }"), "counts the"),
     ("#pragma omp parallel\nvoid f(float *y) { }", "before a loop"),
+    (_shared("y[0] += x[i];", "y[0] = 0;"), "every turn of i writes"),
+    (_shared("y[0]++;", "y[0] = 0;"), "every turn of i writes"),
+    (_shared("y[0] = x[i];"), "every turn of i writes"),
+    (_shared("for (long j = 0; j < n; j++) y[j] += x[i];", "y[0] = 0;"), "every turn of i writes"),
+    (_shared("float *r = y; float t = x[i]; r[1] = t;"), "every turn of i writes"),
+    (_kernel("for (long i = 0; i < n; i++) y[i] += x[i];"), "begin with ="),
+    (_kernel("y[0]++;"), "begin with ="),
 )  # fmt: skip
+
+#: Bodies of loops that threads share, which write to no element twice, or the same value.
+NO_RACES = tuple(_shared(body) for body in (
+    "y[i] = x[i];",
+    "long j = n - 1 - i; y[j] = x[i];",
+    "float *r = y + i; r[0] = 0; r[0] += x[i];",
+    "for (long j = i; j <= i; j++) y[j] = x[i];",
+    "if (i == 0) y[0] = x[n - 1];",
+    "y[0] = x[0];",
+    "float s[2]; s[0] = x[i]; s[1] = 1; s[0] += s[1]; y[i] = s[0];",
+    "long at = 0; while (at < i) at++; y[at] = x[i];",
+))  # fmt: skip
 
 #: Kernels that may reach outside of ``x`` or ``y`` of 8 elements each, n = 8: (body, access).
 OUTSIDE: tuple[tuple[str, str], ...] = (

@@ -9,7 +9,7 @@ import pytest
 
 import lazyt
 from lazyt.codegen.cuda.target import device_helpers
-from lazyt.errors import ArgumentError, DeviceError, LazytError, SourceError
+from lazyt.errors import ArgumentError, DeviceError, DTypeError, LazytError, SourceError
 from lazyt.runtime.cuda import nvrtc
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs a C++ compiler")
@@ -98,13 +98,22 @@ def test_what_does_not_fit_is_refused() -> None:
         lazyt.cuda_kernel(ROWS, grid=1, block=2000)
     with pytest.raises(ArgumentError, match="grid='k' is none of its sizes: n, m"):
         lazyt.cuda_kernel(ROWS, grid="k", inputs={"x": "n m"}, out="n")(_there(2, 3))
+    with pytest.raises(DTypeError, match="a number of threads, along one axis"):
+        lazyt.cuda_kernel(ROWS, grid=1, block=(8, 8))  # type: ignore[arg-type]
+    for body, part in (
+        ("y[0] = 0; y[0] += x[threadIdx.x];", "all threads write"),
+        ("atomicAdd(&y[0], x[threadIdx.x]);", "left to chance; sum within a block"),
+    ):
+        text = f"__global__ void f(const float *x, float *y, int n) {{ {body} }}"
+        with pytest.raises(SourceError, match=part):
+            lazyt.cuda_kernel(text, grid=1, inputs={"x": "n"})
     for old, new, part in (
         ("blockIdx.x] =", "blockIdx.y] =", "grids and blocks have one axis"),
         ("part[64]", "part[8][8]", "one axis"),
         ("part[64]", "part[20000]", "an array of 80000 bytes"),
         ("float total = 0;", "new int;", "no C"),
         ("total = 0;", "total = 0; float new_ = 0, class = 1;", "word of other dialects"),
-        ("__syncthreads();", "__threadfence();", "no effect"),
+        ("__syncthreads();", "__threadfence();", "no function of the text"),
         ("__syncthreads();", 'asm("bar.sync 0;");', "no strings"),
         ("__global__ void", "__global__ void __launch_bounds__(64)", "no C"),
         ("twice(x[", "atomicAdd(y, x[", "no function of the text"),

@@ -176,6 +176,11 @@ def test_what_is_no_kernel_is_refused_with_its_place(case: tuple[str, str]) -> N
     assert f"line {caught.value.line}, column {caught.value.column}: " in str(caught.value)
 
 
+@pytest.mark.parametrize("text", hostile_texts.NO_RACES, ids=lambda text: text.split("{")[2][:40])
+def test_turns_that_write_to_elements_of_their_own_are_no_race(text: str) -> None:
+    assert lazyt.c_kernel(text)
+
+
 @pytest.mark.parametrize(("text", "part"), hostile_texts.NO_C, ids=lambda v: repr(v)[:40])
 def test_what_is_no_c_is_no_kernel(text: Any, part: str) -> None:
     with pytest.raises(SourceError):
@@ -285,7 +290,8 @@ def test_descriptions_that_make_no_sense_are_refused() -> None:
 def test_without_elements_nothing_happens() -> None:
     assert _softmax()(lazyt.ones(0, 3)).shape == (0, 3)
     total = lazyt.c_kernel(
-        "void f(const float *x, float *y, long n) { for (long i = 0; i < n; i++) y[0] += x[i]; }",
+        "void f(const float *x, float *y, long n) { y[0] = 0; "
+        "for (long i = 0; i < n; i++) y[0] += x[i]; }",
         inputs={"x": "n"}, out="1",
     )  # fmt: skip
     assert total(lazyt.ones(0)).shape == (1,)

@@ -14,6 +14,7 @@ import pytest
 import lazyt
 from lazyt import ops
 from lazyt.__main__ import main
+from lazyt.compat import torch_alias
 from lazyt.ir.dtypes import float32
 from lazyt.ir.graph import Node, topological
 from lazyt.ir.printer import print_graph
@@ -138,6 +139,13 @@ def test_opt_emits_the_c_that_runs(
         (["show", "FILE", "--name", "x"], "--name goes with a Python script"),
         (["show"], "the following arguments are required: file"),
         (["doctor", "--fast"], "unrecognized arguments: --fast"),
+        (["run", "."], ". is a folder without a __main__.py"),
+        (["bench", "--rounds", "0"], "argument --rounds: 0 is less than 1"),
+        (["judge", "k.c", "--rounds", "-1"], "argument --rounds: -1 is less than 1"),
+        (
+            ["reduce", "FILE", "--command", "lazyt_not_there {}"],
+            "--command cannot be run: /bin/sh: 1: lazyt_not_there: not found",
+        ),
         (["dance"], "lazyt: error: no command 'dance'; there are opt, show, run, doctor"),
     ],
 )
@@ -149,6 +157,20 @@ def test_wrong_usage_is_one_line_and_code_2(
     assert got.out == ""
     assert message in got.err
     assert got.err.count("\n") == 1
+
+
+def test_a_program_that_cannot_be_read_has_a_traceback_without_frames(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("x = (1,\n")
+    try:
+        assert main(["run", str(program)]) == 1
+    finally:
+        torch_alias.uninstall()
+    told = capsys.readouterr().err
+    assert "SyntaxError: '(' was never closed" in told
+    assert "runpy" not in told and "Traceback" not in told
 
 
 def test_the_version_is_told(capsys: Capture) -> None:

@@ -291,7 +291,7 @@ def test_export_and_import(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_command_runs_a_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script = tmp_path / "program.py"
-    script.write_text("import sys, lazyt\nprint(sys.argv[1:], lazyt.config.tune_seconds)\n")
+    script.write_text("import sys, torch\nprint(sys.argv[1:], torch.config.tune_seconds)\n")
     assert main(["tune", "run", "--seconds", "3", str(script), "a", "--b"]) == 0
     assert capsys.readouterr().out == "['a', '--b'] 3\n"
     assert not config.tune

@@ -111,7 +111,7 @@ class Side(ABC):
                 if (around != self.poison).any():
                     first = start + int((around != self.poison).argmax()) - place.within
                     beyond = first - place.nbytes
-                    where = f"{-first} bytes before" if first < 0 else f"{beyond} bytes behind"
+                    where = f"{-first} bytes before" if first < 0 else _behind(beyond)
                     raise Refusal("bounds", f"it wrote {where} {name}")
         if in_place:
             return
@@ -126,6 +126,10 @@ class Side(ABC):
     def close(self) -> None:
         """Ends the process."""
         self.process.close()
+
+
+def _behind(count: int) -> str:
+    return f"{count} bytes behind the end of" if count else "directly behind the end of"
 
 
 def _raw(array: Array) -> Array:
@@ -177,7 +181,7 @@ class NativeSide(Side):
                 if 0 <= offset < p.nbytes:
                     return Refusal("inputs", f"it wrote to the input {what}, byte {offset}")
                 beyond = offset - p.nbytes
-                where = f"{-offset} bytes before" if offset < 0 else f"{beyond} bytes behind"
+                where = f"{-offset} bytes before" if offset < 0 else _behind(beyond)
                 return Refusal("bounds", f"it touched memory {where} {what}")
         return Refusal("crash", f"{name} at an address of no array ({address:#x})")
 

@@ -19,6 +19,7 @@ from pycparser import c_ast
 
 from lazyt.codegen.c import tree as ct
 from lazyt.codegen.handwritten import types
+from lazyt.codegen.handwritten.races import never_written, same_element
 from lazyt.codegen.handwritten.source import Source, walk
 from lazyt.codegen.handwritten.types import Types, common, promoted
 from lazyt.ir.dtypes import DType, bool_, float32, float64, int32, int64, uint32, uint64
@@ -240,6 +241,14 @@ class _Rewriter:
         self.scopes = [{}]
         declared, kinds = self._declared(function)
         body = self._block(function.body)
+        if self.is_entry and not self.trust:
+            results = (item.name for item in self.parameters if item.kind == "out")
+            unwritten = never_written(function.body, results)
+            if unwritten is not None:
+                what = "a result has no values before the kernel writes them, and nothing does"
+                self.fail(f"{what}: begin with =", unwritten)
+            if self.cuda:
+                self._check_race(function.body, None)
         self.done[name] = kinds, self.result
         out = "void" if self.result is None else _held(self.result)
         made = ct.function(f"lz_own_{name}", (), ())
@@ -356,7 +365,21 @@ class _Rewriter:
             self.fail("threads share the outermost loop of the kernel only", item)
         for inner in _leaving(after.stmt):
             self.fail("nothing leaves a loop that threads share", inner)
+        if parallel:
+            self._check_race(after.stmt, head[0].name)
         return parallel
+
+    def _check_race(self, body: Any, loop: str | None) -> None:
+        """Fail where all turns of a shared loop, or all threads of CUDA, write to one element."""
+        pointers = (
+            name for scope in self.scopes for name, known in scope.items()
+            if isinstance(known.kind, Pointer) and not known.kind.extents
+        )  # fmt: skip
+        found = None if self.trust else same_element(body, pointers, loop)
+        if found is not None:
+            every = "all threads write" if loop is None else f"every turn of {loop} writes"
+            what = "to this element, and nothing says in which order; sum in a variable"
+            self.fail(f"{every} {what}", found)
 
     def _statement(self, node: Any, team: bool = False) -> list[Any]:
         """The statements that a statement becomes."""
@@ -543,6 +566,11 @@ class _Rewriter:
             own = self.done.get(name)
             if own is not None and own[1] is None:
                 return self._own_call(node, name, own)[0]
+            if self.cuda and name.startswith("atomic"):
+                what = "sum within a block, write an element for each, and sum these"
+                self.fail(f"{name}: what comes first would be left to chance; {what}", node)
+            if own is None:
+                self._call(node)  # which says what is wrong with it
         self.fail("the statement has no effect", node)
 
     def _assign(self, node: Any, op: str, target: Any, given: Any) -> Any:

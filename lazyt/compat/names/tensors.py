@@ -12,7 +12,7 @@ _IN_PYTHON = Refused(
 _SYMBOLS = Refused("shapes are numbers in lazyt; it captures a function once for each that it sees")
 _SPARSE = Refused(
     "lazyt's sparse tensors have coordinates (COO) or compressed rows or columns (CSR, CSC); there "
-    "are no others, and no tensors with masks"
+    "are no others"
 )
 _SCRIPT = Refused("lazyt has no TorchScript; it captures what a program does (lazyt.jit)")
 _FUNCTIONS = Served("lazyt")
@@ -234,8 +234,9 @@ MODULES: Table = {
         Served("lazyt.functional.sparse.old_types"): """
             ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor
             ShortTensor""",
+        Refused("solve with the dense matrix: torch.linalg.solve(A.to_dense(), B)"): "spsolve",
         _SPARSE: """
-            as_sparse_gradcheck spsolve
+            as_sparse_gradcheck
             to_sparse_semi_structured SparseSemiStructuredTensor""",
     },
     "torch_version": {Served("lazyt.compat.served.versions"): "TorchVersion"},

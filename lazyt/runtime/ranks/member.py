@@ -137,8 +137,12 @@ class Member:
         self._unsaid: list[dict[str, Any]] = []
         self._connection = connect(address, seconds)
         who = f"process {os.getpid()} on {socket.gethostname()}"
-        send(self._connection, {"do": "join", "rank": rank, "who": who})
-        first, _ = receive(self._connection)
+        try:
+            send(self._connection, {"do": "join", "rank": rank, "who": who})
+            first, _ = receive(self._connection)
+        except Closed:
+            self._connection.close()
+            raise DistributedError(f"rank 0 has ended before rank {rank} had joined it") from None
         if first.get("tell") != "joined":
             self._connection.close()
             raise DistributedError(str(first.get("why", "the hub refuses this rank")))

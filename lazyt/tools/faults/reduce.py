@@ -7,6 +7,7 @@ program in PyTorch's style is printed that computes it.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -41,8 +42,16 @@ def _arguments(argv: Sequence[str]) -> Any:
     return checked_inputs(parser.parse_args(argv))
 
 
+#: What a shell ends with where it cannot run a command.
+_NOT_RUN = (126, 127)
 #: Names of errors, as tracebacks and lazyt's commands write them.
 _ERRORS = re.compile(r"\b([A-Za-z_]\w*(?:Error|Exception|Interrupt))\b")
+
+
+def _where_we_are() -> dict[str, str]:
+    """The environment, in which ``lazyt`` and ``python`` are those that run this."""
+    folders = [os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)]
+    return {**os.environ, "PATH": os.pathsep.join(folders)}
 
 
 def command_fails(given: Any, suffix: str) -> Callable[[str], bool]:
@@ -65,13 +74,16 @@ def command_fails(given: Any, suffix: str) -> Callable[[str], bool]:
             command = given.command.replace("{}", shlex.quote(str(path)))
             try:
                 done = subprocess.run(
-                    command, shell=True, capture_output=True, text=True, timeout=given.limit
-                )
+                    command, shell=True, capture_output=True, text=True, timeout=given.limit,
+                    env=_where_we_are(),
+                )  # fmt: skip
             except subprocess.TimeoutExpired:
                 return False
         if done.returncode == 0:
             return False
         told = done.stdout + done.stderr
+        if done.returncode in _NOT_RUN:
+            raise UsageError(f"--command cannot be run: {told.strip() or command}")
         if pattern is not None:
             return bool(pattern.search(told))
         # A smaller program may fail for another reason: a name that it does not have any more.

@@ -131,7 +131,8 @@ def _lines(path: str) -> Iterator[dict[str, Any]]:
                 try:
                     item = json.loads(line)
                 except ValueError:
-                    raise RecordError(f"{path}:{number}: no JSON") from None
+                    what = "no recording" if number == 1 else f"damaged: line {number} is no JSON"
+                    raise RecordError(f"{path} is {what}") from None
                 if not isinstance(item, dict):
                     raise RecordError(f"{path}:{number}: no object")
                 yield item

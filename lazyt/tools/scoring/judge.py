@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lazyt.tools.arguments import Parser, UsageError, write_output
+from lazyt.tools.arguments import Parser, UsageError, count, write_output
 
 if TYPE_CHECKING:
     from lazyt.bench.judge.judging import Options
@@ -33,7 +33,7 @@ def _parser() -> Parser:
         help="for modules: the file with Model, or a folder with one of the same name for each",
     )  # fmt: skip
     parser.add_argument("--signature", action="store_true", help="print the task's C head and stop")
-    parser.add_argument("--rounds", type=int, default=9, help="rounds that are timed (9)")
+    parser.add_argument("--rounds", type=count, default=9, help="rounds that are timed (9)")
     parser.add_argument(
         "--baseline", default="lazyt", help="lazyt, torch, compile ...; '' for none"
     )
