@@ -71,6 +71,10 @@ def _both(a: Expr, b: Expr) -> Expr:
     return call("logical_and", a, b)
 
 
+def _sign(x: Expr) -> Expr:
+    return call("copysign", _number(1, x), x)
+
+
 def _is_zero(x: Expr) -> Expr:
     return call("eq", x, _number(0, x))
 
@@ -95,9 +99,15 @@ def mul(a: Pair, b: Pair) -> Pair:
 
 
 def div(a: Pair, b: Pair) -> Pair:
-    """The quotient; both are divided by the divisor's larger part first, against overflow."""
-    largest = call("maximum", call("abs", b.re), call("abs", b.im))
-    x, y, c, d = (_div(part, largest) for part in (*a, *b))
+    """The quotient; both are divided by the divisor's larger part first, against overflow. By an
+    infinite part alone a finite value becomes zero."""
+    sizes = call("abs", b.re), call("abs", b.im)
+    largest = call("maximum", *sizes)
+    lost = _both(call("isinf", largest), call("isfinite", call("minimum", *sizes)))
+    x, y = (_div(part, largest) for part in a)
+    # Only the direction of an infinite divisor is left, along one axis.
+    ways = (_where(call("isinf", part), _sign(part), _scaled(part, 0)) for part in b)
+    c, d = (_where(lost, way, _div(part, largest)) for way, part in zip(ways, b))
     size = _add(_square(c), _square(d))
     re, im = _add(_mul(x, c), _mul(y, d)), _sub(_mul(y, c), _mul(x, d))
     return Pair(_div(re, size), _div(im, size))

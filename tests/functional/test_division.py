@@ -81,3 +81,21 @@ def test_batched_divisors_are_checked_together() -> None:
     assert lazyt.vmap(divide)(a * 2, a + 1).tolist() == [0, 1, 1, 1]
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         lazyt.vmap(divide)(a, a)
+
+
+@pytest.mark.parametrize("dtype", [lazyt.complex64, lazyt.complex128])
+@pytest.mark.parametrize("one", [1.0, 2 - 3j])
+def test_by_an_infinite_part_finite_complex_numbers_become_zeros(dtype: Any, one: complex) -> None:
+    inf = float("inf")
+    by = lazyt.tensor(
+        [complex(a, b) for a, b in ((inf, 1), (-inf, 0), (3, inf), (0, -inf))], dtype=dtype
+    )
+    assert (one / by).tolist() == [0j] * 4
+    if one == 1.0:
+        assert by.reciprocal().tolist() == [0j] * 4
+    both = one / lazyt.tensor(
+        [complex(inf, inf), complex(0, 0), complex(inf, float("nan"))], dtype=dtype
+    )
+    assert both.real.isnan().all() and both.imag.isnan().all()
+    far = (lazyt.tensor([complex(inf, 1)], dtype=dtype) / (1 + 1j)).abs()
+    assert far.item() == inf
