@@ -153,6 +153,32 @@ def test_folds_of_all_extents(dtype: DType) -> None:
         check(roots)
 
 
+#: A shape, and axes that are folded: short rows and columns, in several orders of memory.
+ROWS = ((3, 5, 2, 37, 2, 4), [(1,), (4,), (2, 4), (5,), (0, 2), (3,), (2, 3, 4, 5)])
+
+
+@pytest.mark.parametrize(
+    "dtype", [float32, float64, bfloat16, int64, ALL[1], bool_], ids=lambda t: t.name
+)
+def test_many_short_rows(dtype: DType) -> None:
+    shape, folded = ROWS
+    x = values(shape, dtype)
+    for kind in kinds_of("reduce", dtype):
+        views = [x, ops.permute(x, (3, 0, 5, 1, 4, 2)), ops.flip(x, (3, 5))]
+        check([reduce_(kind, view, axes) for view in views for axes in folded])
+    firsts = [arg_reduce("argmax", x, axis) for axis in range(len(shape))]
+    check([*firsts, arg_reduce("argmin", ops.permute(x, (5, 4, 3, 2, 1, 0)), 1)])
+
+
+def test_copies_of_views_with_short_axes() -> None:
+    for dtype in (ALL[1], bfloat16, float32, float64):
+        x = values((3, 5, 2, 37, 2, 4), dtype)
+        orders = [(3, 0, 5, 1, 4, 2), (0, 1, 3, 2, 5, 4), (3, 5, 4, 2, 1, 0), (1, 0, 2, 3, 4, 5)]
+        roots = [ops.permute(x, order) for order in orders]
+        flipped = [ops.reshape(ops.flip(root, (1, 4)), (x.size,)) for root in roots]
+        check([*flipped, *(ops.reshape(root, (x.size,)) for root in roots)])
+
+
 def test_positions_of_extremes() -> None:
     for dtype in (float32, int64, float16):
         roots = [

@@ -43,6 +43,8 @@ _MOST_STEPS, _MOST_OPERANDS = 20, 10
 #: Elements times steps from which on a map is worth threads, as are other instructions.
 PARALLEL = 200_000
 #: Products of a batch that scratch has room for at a time: threads that share them out.
+#: A copy goes along an axis of at least so many elements, where there is one.
+_SHORT = 8
 _AREAS = 16
 #: Bytes that scratch begins at a multiple of.
 _ALIGNMENT = 64
@@ -227,6 +229,10 @@ class Encoder:
         """Moves elements of one view to those of another of the same shape."""
         size = to.dtype.itemsize
         axes = merged(to.shape, to.strides, source.strides) or [(1, size, size)]
+        if axes[-1][0] < _SHORT:  # along a longer axis, one call moves more elements
+            long = [n for n, axis in enumerate(axes) if axis[0] >= _SHORT]
+            inner = long[-1] if long else max(range(len(axes)), key=lambda n: axes[n][0])
+            axes = [*axes[:inner], *axes[inner + 1 :], axes[inner]]
         rows = math.prod([axis[0] for axis in axes[:-1]])
         begin = self._begin("lz_generic_copy", to.block)
         self._words += (size, len(axes), rows)

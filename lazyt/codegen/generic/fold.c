@@ -76,7 +76,7 @@ static void lz_generic_fold(const struct lz_fold *f, const lz_i64 *w, char **slo
   char *to = LZ_PLACE(7);
   const char *from = LZ_PLACE(9);
   const int heavy = threads > 1 && results * count > 200000;
-  if (rank && strides[rank - 1] == size && stride != size && last > 1) {
+  if (rank && strides[rank - 1] == size && stride != size && last >= LZ_FOLD_FEW) {
     const lz_i64 pieces = (last + LZ_FOLD_COLUMNS - 1) / LZ_FOLD_COLUMNS;
 #pragma omp parallel for num_threads(threads) if(heavy) schedule(static)
     for (lz_i64 n = 0; n < results / last * pieces; n++) {
@@ -100,10 +100,19 @@ static void lz_generic_fold(const struct lz_fold *f, const lz_i64 *w, char **slo
     }
   } else {
 #pragma omp parallel for num_threads(threads) if(heavy) schedule(static)
-    for (lz_i64 n = 0; n < results; n++) {
-      lz_u64 result;
-      lz_fold_row(f, &result, lz_generic_row(from, n, rank, extents, strides), stride, count, 0);
-      f->store(to + n * size, &result, 1);
+    for (lz_i64 begin = 0; begin < results; begin += LZ_WALK_ROWS) {
+      const lz_i64 end = results - begin < LZ_WALK_ROWS ? results : begin + LZ_WALK_ROWS;
+      struct lz_walk at;
+      lz_walk_begin(&at, from, begin, rank, extents, strides);
+      if (count <= LZ_FOLD_LANES) {
+        f->rows(to + begin * size, &at, end - begin, stride, count);
+        continue;
+      }
+      for (lz_i64 n = begin; n < end; n++, lz_walk_on(&at)) {
+        lz_u64 result;
+        lz_fold_row(f, &result, at.row, stride, count, 0);
+        f->store(to + n * size, &result, 1);
+      }
     }
   }
 }

@@ -15,13 +15,46 @@ static LZ_OWN const char *lz_generic_row(const char *from, lz_i64 first, lz_i64 
   return from;
 }
 
+// Rows one after the other, without a division for each.
+enum { LZ_WALK_ROWS = 1024, LZ_WALK_AXES = 64 };
+struct lz_walk {
+  lz_i64 rank;
+  const lz_i64 *extents, *strides;
+  const char *row;
+  lz_i64 index[LZ_WALK_AXES];
+};
+
+static LZ_OWN void lz_walk_begin(struct lz_walk *at, const char *from, lz_i64 first, lz_i64 rank,
+                                 const lz_i64 *extents, const lz_i64 *strides) {
+  at->rank = rank;
+  at->extents = extents;
+  at->strides = strides;
+  at->row = lz_generic_row(from, first, rank, extents, strides);
+  for (lz_i64 d = rank - 1; d >= 0; d--) {
+    at->index[d] = d ? first % extents[d] : first;
+    first /= extents[d];
+  }
+}
+
+static inline __attribute__((unused)) void lz_walk_on(struct lz_walk *at) {
+  for (lz_i64 d = at->rank - 1; d >= 0; d--) {
+    at->row += at->strides[d];
+    if (++at->index[d] < at->extents[d]) return;
+    at->row -= at->extents[d] * at->strides[d];
+    at->index[d] = 0;
+  }
+}
+
 // Folds of one axis have the order of reduction_levels in ir/kernel.py: blocks of 1024 elements, 32
 // lanes in a block, lanes by halves, then the results of the blocks by the same rule.
 enum { LZ_FOLD_LANES = 32, LZ_FOLD_BLOCK = 1024, LZ_FOLD_LEVELS = 5, LZ_FOLD_COLUMNS = 32 };
+// Fewer columns are folded as rows; of short rows so many at once.
+enum { LZ_FOLD_FEW = 8, LZ_FOLD_ROWS = 16 };
 
 // A kind of fold over elements of a type: bytes of one as it is stored and computed; then what folds
 // up to a block with a stride, folds elements without gaps, or others that are computed, into as
-// many results, sets these to the unit, and stores them.
+// many results, sets these to the unit, stores them, and folds rows of up to as many elements as
+// there are lanes.
 struct lz_fold {
   lz_i64 stored, computed;
   void (*block)(void *result, const char *from, lz_i64 stride, lz_i64 count);
@@ -29,6 +62,7 @@ struct lz_fold {
   void (*join)(void *acc, const void *other, lz_i64 count);
   void (*clear)(void *acc, lz_i64 count);
   void (*store)(char *to, const void *from, lz_i64 count);
+  void (*rows)(char *to, struct lz_walk *at, lz_i64 rows, lz_i64 stride, lz_i64 count);
 };
 typedef void (*lz_folding)(const struct lz_fold *, const lz_i64 *, char **, int);
 

@@ -54,9 +54,36 @@ static void lz_fold_block_@K_@S(void *result, const char *from, lz_i64 stride, l
   *(lz_@C *)result = lane[0];
 }
 
+// Some rows at once; the other lanes would hold the unit, which changes nothing.
+static void lz_fold_rows_@K_@S(char *to, struct lz_walk *at, lz_i64 rows, lz_i64 stride,
+                               lz_i64 count) {
+  lz_@C lane[LZ_FOLD_LANES][LZ_FOLD_ROWS];
+  for (lz_i64 n = 0; n < rows; n += LZ_FOLD_ROWS) {
+    const lz_i64 some = rows - n < LZ_FOLD_ROWS ? rows - n : LZ_FOLD_ROWS;
+    const char *from[LZ_FOLD_ROWS];
+    for (lz_i64 r = 0; r < LZ_FOLD_ROWS; r++) {
+      from[r] = at->row;
+      if (r + 1 < some) lz_walk_on(at);
+    }
+    if (n + some < rows) lz_walk_on(at);
+    for (lz_i64 k = 0; k < count; k++)
+      for (int r = 0; r < LZ_FOLD_ROWS; r++) {
+        const lz_@C a = @I, b = @L(*(const lz_stored_@S *)(from[r] + k * stride));
+        lane[k][r] = @F;
+      }
+    for (lz_i64 half = LZ_FOLD_LANES / 2; half; half /= 2)
+      for (lz_i64 l = 0; l < half && l + half < count; l++)
+        for (int r = 0; r < LZ_FOLD_ROWS; r++) {
+          const lz_@C a = lane[l][r], b = lane[l + half][r];
+          lane[l][r] = @F;
+        }
+    for (lz_i64 r = 0; r < some; r++) ((lz_stored_@S *)to)[n + r] = @P(lane[0][r]);
+  }
+}
+
 static const struct lz_fold lz_fold_@K_@S = {
     sizeof(lz_@S),       sizeof(lz_@C),       lz_fold_block_@K_@S, lz_fold_step_@K_@S,
-    lz_fold_join_@K_@S,  lz_fold_clear_@K_@S, lz_fold_store_@K_@S,
+    lz_fold_join_@K_@S,  lz_fold_clear_@K_@S, lz_fold_store_@K_@S, lz_fold_rows_@K_@S,
 };
 
 static void lz_generic_reduce_@K_@S(const lz_i64 *w, char **slots, int threads,
@@ -75,18 +102,22 @@ static void lz_generic_first_@K_@S(const lz_i64 *w, char **slots, int threads,
   const char *from = LZ_PLACE(9);
 #pragma omp parallel for num_threads(threads) if(threads > 1 && results * count > 200000) \
     schedule(static)
-  for (lz_i64 n = 0; n < results; n++) {
-    const char *row = lz_generic_row(from, n, rank, extents, strides);
-    lz_@C best = @L(*(const lz_stored_@S *)row);
-    lz_i64 place = 0;
-    for (lz_i64 k = 1; k < count && best == best; k++) {
-      const lz_@C value = @L(*(const lz_stored_@S *)(row + k * stride));
-      if (value @< best || value != value) {
-        best = value;
-        place = k;
+  for (lz_i64 begin = 0; begin < results; begin += LZ_WALK_ROWS) {
+    const lz_i64 end = results - begin < LZ_WALK_ROWS ? results : begin + LZ_WALK_ROWS;
+    struct lz_walk at;
+    lz_walk_begin(&at, from, begin, rank, extents, strides);
+    for (lz_i64 n = begin; n < end; n++, lz_walk_on(&at)) {
+      lz_@C best = @L(*(const lz_stored_@S *)at.row);
+      lz_i64 place = 0;
+      for (lz_i64 k = 1; k < count && best == best; k++) {
+        const lz_@C value = @L(*(const lz_stored_@S *)(at.row + k * stride));
+        if (value @< best || value != value) {
+          best = value;
+          place = k;
+        }
       }
+      to[n] = place;
     }
-    to[n] = place;
   }
 }
 //@

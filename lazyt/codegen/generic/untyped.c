@@ -75,11 +75,12 @@ static void lz_generic_copy(const lz_i64 *w, char **slots, int threads, const vo
 #pragma omp parallel for num_threads(threads) if(threads > 1 && rows * run > 200000) schedule(static)
   for (lz_i64 part = 0; part < (rows + 63) / 64; part++) {
     const lz_i64 end = part * 64 + 64 < rows ? part * 64 + 64 : rows;
-    for (lz_i64 row = part * 64; row < end; row++)
-      lz_generic_run((char *)lz_generic_row(to, row, rank - 1, extents, to_strides),
-                     to_strides[rank - 1],
-                     lz_generic_row(from, row, rank - 1, extents, from_strides),
-                     from_strides[rank - 1], run, size);
+    struct lz_walk target, source;
+    lz_walk_begin(&target, to, part * 64, rank - 1, extents, to_strides);
+    lz_walk_begin(&source, from, part * 64, rank - 1, extents, from_strides);
+    for (lz_i64 row = part * 64; row < end; row++, lz_walk_on(&target), lz_walk_on(&source))
+      lz_generic_run((char *)target.row, to_strides[rank - 1], source.row, from_strides[rank - 1],
+                     run, size);
   }
 }
 
