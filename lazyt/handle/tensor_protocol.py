@@ -612,7 +612,7 @@ def wait_for_compiler(timeout: float | None = None) -> bool:
 
     Example:
         >>> import lazyt
-        >>> lazyt.wait_for_compiler(timeout=60)
+        >>> lazyt.wait_for_compiler(timeout=600)
         True
     """
     from lazyt.plan import tiers
