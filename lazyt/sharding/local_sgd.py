@@ -157,12 +157,12 @@ class PostLocalSGDOptimizer(Optimizer):
 
     def __init__(self, optim: Optimizer, averager: ModelAverager) -> None:
         self.optim, self.averager = optim, averager
-        self.param_groups = optim.param_groups
 
-    @property
-    def state(self) -> Any:  # type: ignore[override]
-        """That of the optimizer."""
-        return self.optim.state
+    def __getattr__(self, name: str) -> Any:
+        # The optimizer's, which it replaces where state is loaded.
+        if name in ("state", "param_groups", "defaults"):
+            return getattr(self.optim, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __repr__(self) -> str:
         return repr(self.optim)

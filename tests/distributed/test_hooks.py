@@ -101,6 +101,8 @@ def trained(at_first, period, averaged):
     averager.step = 0
     optimizer.load_state_dict(saved)
     assert averager.step == saved["step"] == 9
+    assert optimizer.state is optimizer.optim.state
+    assert optimizer.param_groups is optimizer.optim.param_groups
     return seen
 seen = trained(3, 3, True)
 gathered = [None] * size

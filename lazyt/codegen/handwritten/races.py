@@ -104,16 +104,9 @@ def never_written(body: Any, results: Iterable[str]) -> Any:
     no such result."""
     for name in results:
         written = any(_base(t) == name and op == "=" for t, op, _ in _writes(body))
-        elements = {id(_root(n)) for n in walk(body) if _base(n) == name}
-        passed_on = any(
-            isinstance(n, c_ast.ID) and n.name == name and id(n) not in elements for n in walk(body)
-        )
-        if elements and not written and not passed_on:
-            return next(n for n in walk(body) if _base(n) == name)
+        elements = [n for n in walk(body) if _base(n) == name and isinstance(n.name, c_ast.ID)]
+        uses = sum(isinstance(n, c_ast.ID) and n.name == name for n in walk(body))
+        # Where the pointer itself is used, others may write through it.
+        if elements and not written and uses == len(elements):
+            return elements[0]
     return None
-
-
-def _root(node: Any) -> Any:
-    while isinstance(node, c_ast.ArrayRef):
-        node = node.name
-    return node
